@@ -7,9 +7,8 @@ run by itself, at the arguments that it had.  What nbfused derives needs no such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
 from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
@@ -19,6 +18,8 @@ import numpy as np
 from ..arrays import array, describe, dtype_of, to_numpy
 from ..errors import TapeError
 from ..scalar.ir.nodes import Custom, Function, walk
+from ..specs.base import functions_in
+from ..specs.vjp.on_complex import is_complex
 from .custom import CallNode, is_tracked
 from .gradcheck import gradcheck
 from .graph import Node, reachable
@@ -59,8 +60,9 @@ def check_backward(output: Variable, *, tolerance: float = 1e-5, samples: int = 
 
     Notes
     -----
-    Arguments are taken to float64.  A call of an `nbfused.Function` keeps only what it
-    saved; check one with ``gradcheck(MyFunction.apply, args)``.
+    Arguments are taken to float64, complex ones to complex128.  A call of an
+    `nbfused.Function` keeps only what it saved; check one with
+    ``gradcheck(MyFunction.apply, args)``.
 
     Examples
     --------
@@ -109,21 +111,9 @@ def _checkable_call(node: Node) -> _Call | None:
         rule, given = call
         return (rule, [_to_float64(x) for x in given], _tracked_arguments(node),
                 _device(given))
-    if isinstance(node, SpecNode) and any(map(_has_rule, _functions(node.spec))):
+    if isinstance(node, SpecNode) and any(map(_has_rule, functions_in(node.spec))):
         return _of_spec(node)
     return None
-
-
-def _functions(spec: Any) -> Iterator[Function]:
-    """All scalar functions in a spec and in the records that it is made of."""
-    if isinstance(spec, Function):
-        yield spec
-    elif isinstance(spec, tuple):
-        for part in spec:
-            yield from _functions(part)
-    elif is_dataclass(spec):
-        for slot in fields(spec):
-            yield from _functions(getattr(spec, slot.name))
 
 
 def _has_rule(function: Function) -> bool:
@@ -161,16 +151,19 @@ def _arbitrary(shape: tuple[int, ...], dtype: Any) -> Any:
     """Arbitrary numbers in place of an argument that no derivative reads."""
     if isinstance(dtype, np.dtype) and not is_floating(dtype):
         return np.zeros(shape, dtype)
-    return np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
+    found = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
+    return found * (1 + 0.5j) if is_complex(dtype) else found
 
 
 def _to_float64(x: Any) -> Any:
-    """Convert a floating array to float64 on the host; leave anything else."""
+    """Convert a floating array to double precision on the host; leave others."""
     data = x.data if isinstance(x, Variable) else x
     if not hasattr(data, "shape") or isinstance(data, np.generic):
         return data
     host = to_numpy(data)
-    return host.astype(np.float64) if is_floating(dtype_of(data)) else host
+    if not is_floating(dtype_of(data)):
+        return host
+    return host.astype(np.complex128 if host.dtype.kind == "c" else np.float64)
 
 
 def _device(given: Any) -> str:

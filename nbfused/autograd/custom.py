@@ -110,11 +110,14 @@ class GradientType(NamedTuple):
         return cls(array.shape, array.dtype, array.place)
 
     def check(self, value: Variable, what: str) -> None:
-        """Check that a gradient has the argument's shape and place and is real."""
+        """Check that a gradient has the argument's shape and place.
+
+        Real arguments have real ones.
+        """
         if extents(value) != self.shape:
             raise ShapeError(f"{what} has shape {value.shape}, expected {self.shape}, "
                              "that of the argument")
-        if dtype_of(value).kind == "c":
+        if dtype_of(value).kind == "c" and self.dtype.kind != "c":
             raise KernelTypeError(f"{what} has dtype {value.dtype}, expected "
                                   f"{self.dtype}, that of the argument; return its "
                                   "real part")

@@ -1,4 +1,4 @@
-"""`gradcheck`: derivatives compared with finite differences in float64."""
+"""`gradcheck`: derivatives compared with finite differences in double precision."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class GradcheckError(AssertionError):
         Position of the argument that was differentiated by.
     index : tuple of int
         Where: in the argument (reverse mode) or in the output (forward mode).
-    analytic, numeric : float
+    analytic, numeric : float or complex
         What the library gives, and finite differences.
     mode : str
         ``"reverse"`` or ``"forward"``.
     """
 
     def __init__(self, message: str, argument: int, index: tuple[int, ...],
-                 analytic: float, numeric: float, mode: str) -> None:
+                 analytic: complex, numeric: complex, mode: str) -> None:
         super().__init__(message)
         self.argument: int = argument
         self.index: tuple[int, ...] = index
         self.mode: str = mode
-        self.analytic: float = analytic
-        self.numeric: float = numeric
+        self.analytic: complex = analytic
+        self.numeric: complex = numeric
 
 
 def _host(x: Any) -> np.ndarray:
@@ -122,8 +122,9 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
         Of Variables: an op, an ``@nf.elementwise`` object, a `custom_vjp`, a function
         that calls them.  All of its floating outputs are checked.
     args : sequence
-        float64 NumPy arrays, and NumPy's scalars, are differentiated by; the rest is
-        passed on.
+        float64 and complex128 NumPy arrays, and NumPy's scalars, are differentiated by;
+        the rest is passed on.  Complex ones are moved both ways: along the real and
+        along the imaginary axis.
     reference : callable, optional
         What is differenced, on NumPy arrays; `function` itself by default.
     eps : float
@@ -150,8 +151,8 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     GradcheckError
         Names the argument, the index and both values.
     KernelTypeError
-        An array of another floating dtype than float64: too coarse for differences; or
-        nothing to differentiate by.
+        An array of another floating dtype than float64 and complex128: too coarse for
+        differences; or nothing to differentiate by.
     DefinitionError
         An option that is none.
 
@@ -201,10 +202,10 @@ def _check_options(args: Any, argnums: Any, order: Any, modes: Any) -> None:
 
 def _check_arrays(args: Sequence[Any], argnums: Any) -> None:
     for k, x in enumerate(args):
-        if _is_active(x) and x.dtype != np.float64:
+        if _is_active(x) and x.dtype not in (np.float64, np.complex128):
             raise KernelTypeError(
                 f"gradcheck: argument {k} has dtype {x.dtype}, too coarse for finite "
-                "differences; expected float64")
+                "differences; expected float64 or complex128")
     chosen = range(len(args)) if argnums is None else argnums
     if not isinstance(chosen, (tuple, list, range)) or not all(
             k in range(len(args)) for k in chosen):
@@ -212,7 +213,8 @@ def _check_arrays(args: Sequence[Any], argnums: Any) -> None:
                               f"to {len(args) - 1}, got {argnums!r}")
     if not any(_is_active(args[k]) for k in chosen):
         raise KernelTypeError("gradcheck: there is nothing to differentiate by; pass a "
-                              "NumPy array or scalar of float64 in 'args'")
+                              "NumPy array or scalar of float64 or complex128 in "
+                              "'args'")
 
 
 def _check_numbers(eps: Any, tolerance: Any, samples: Any, seed: Any) -> None:
@@ -246,7 +248,7 @@ class _Check:
 
     def __post_init__(self) -> None:
         self.cotangents = [
-            self.rng.uniform(0.5, 1.5, y.shape) if is_floating(y.dtype) else None
+            _weights(self.rng, y) if is_floating(y.dtype) else None
             for y in self.values(*self.args)]
 
     def values(self, *args: Any) -> list[np.ndarray]:
@@ -265,7 +267,7 @@ class _Check:
 
     def reverse(self) -> None:
         """Compare the gradient of a weighted sum of the outputs."""
-        total = {k: np.zeros(self.args[k].shape) for k in self.active()}
+        total = {k: np.zeros_like(self.args[k]) for k in self.active()}
         for output, cotangent in enumerate(self.cotangents):
             if cotangent is not None:
                 found = gradients(self.function, self.args, cotangent=cotangent,
@@ -282,22 +284,28 @@ class _Check:
             chosen = self.rng.choice(len(indices), self.samples, replace=False)
             indices = [indices[k] for k in chosen]
         for index in indices:
-            step = np.zeros(gradient.shape)
-            step[index] = self.eps
-            numeric = (self._loss(position, step)
-                       - self._loss(position, -step)) / (2 * self.eps)
-            self._same(float(gradient[index]), numeric, scale, position, index,
+            numeric: complex = self._slope(position, index, 1.0)
+            if gradient.dtype.kind == "c":
+                numeric -= 1j * self._slope(position, index, 1j)
+            self._same(gradient[index].item(), numeric, scale, position, index,
                        "reverse")
+
+    def _slope(self, position: int, index: tuple[int, ...], axis: complex) -> float:
+        """The derivative of the loss as an element moves along the real axis, or 1j."""
+        step = np.zeros_like(self.args[position])
+        step[index] = self.eps * axis if step.dtype.kind == "c" else self.eps
+        return (self._loss(position, step)
+                - self._loss(position, -step)) / (2 * self.eps)
 
     def _loss(self, position: int, step: np.ndarray) -> float:
         values = self.values(*self.moved(position, step))
-        return float(sum(np.sum(y * c) for y, c in
+        return float(sum(np.sum(y * c).real for y, c in
                          zip(values, self.cotangents, strict=True) if c is not None))
 
     def forward(self) -> None:
         """Compare the derivative of each output along a direction."""
         for k in self.active():
-            direction = self.rng.standard_normal(self.args[k].shape)
+            direction = _drawn(self.args[k], self.rng.standard_normal)
             _, tangents = jvp(self._partial(k), [self.place(self.args[k])],
                               [self.place(direction)])
             step = self.eps * direction
@@ -320,10 +328,10 @@ class _Check:
                          expected: np.ndarray) -> None:
         scale = max(1.0, float(np.abs(tangent).max(initial=0.0)))
         for index in np.ndindex(tangent.shape):
-            self._same(float(tangent[index]), float(expected[index]), scale, position,
+            self._same(tangent[index].item(), expected[index].item(), scale, position,
                        index, "forward")
 
-    def _same(self, analytic: float, numeric: float, scale: float, position: int,
+    def _same(self, analytic: complex, numeric: complex, scale: float, position: int,
               index: tuple[int, ...], mode: str) -> None:
         if abs(numeric - analytic) <= self.tolerance * scale:
             return
@@ -333,6 +341,18 @@ class _Check:
             f"{_name(self.function)}: derivative by argument {position} at {index}"
             f"{_parameter(self.function, position)}: {where} {analytic!r}, finite "
             f"differences {numeric!r}", position, index, analytic, numeric, mode)
+
+
+def _drawn(like: np.ndarray, draw: Callable[[tuple[int, ...]], np.ndarray],
+           ) -> np.ndarray:
+    """Random numbers of the shape and kind of `like`: both parts of complex ones."""
+    found = draw(like.shape)
+    return found + 1j * draw(like.shape) if like.dtype.kind == "c" else found
+
+
+def _weights(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
+    """Random weights, none of them small."""
+    return _drawn(like, lambda shape: rng.uniform(0.5, 1.5, shape))
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -355,8 +375,7 @@ def _parameter(function: Callable[..., Any], position: int) -> str:
 
 def _gradient_sum(check: _Check) -> Callable[..., Any]:
     """A weighted sum of the gradients, as a function of Variables."""
-    weights = {k: check.rng.uniform(0.5, 1.5, check.args[k].shape)
-               for k in check.active()}
+    weights = {k: _weights(check.rng, check.args[k]) for k in check.active()}
     floating = [k for k, c in enumerate(check.cotangents) if c is not None]
     cotangents = [check.place(c) for c in check.cotangents if c is not None]
 

@@ -160,7 +160,8 @@ def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> A
     if isinstance(given, np.generic) and given.ndim == 0 and type(
             like.data) is not np.ndarray and not isinstance(like, Traced):
         given = given.item()
-    if type(given) in (bool, int, float) and not like.shape:
+    if (type(given) in (bool, int, float) and not like.shape) or (
+            type(given) is complex and dtype_of(like).kind == "c" and not like.shape):
         (given,) = execute(FULL, (like.data, given), dtypes=(dtype_of(like),))
     elif isinstance(given, np.generic):
         given = np.asarray(given)

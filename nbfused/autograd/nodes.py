@@ -13,10 +13,11 @@ import numpy as np
 from ..arrays import describe, dtype_of, library_of
 from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import execute
-from ..errors import KernelTypeError, NotDifferentiableError
+from ..errors import KernelTypeError
 from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec
 from ..specs.base import KEPT
+from ..specs.vjp.on_complex import is_complex, spec_on_complex
 from ..support.dtypes import number_kind
 from ..support.records import record
 from .graph import COPY, ORDER, ZERO, Edge, GraphArray, Node, Ones, Pass
@@ -44,8 +45,8 @@ def is_number(x: Any) -> bool:
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    """Whether arrays of `dtype` can have a gradient."""
-    return number_kind(dtype) == "f"
+    """Whether arrays of `dtype` can have a gradient: floats and complex numbers."""
+    return number_kind(dtype) in "fc"
 
 
 def check_differentiable(dtype: np.dtype) -> None:
@@ -53,19 +54,13 @@ def check_differentiable(dtype: np.dtype) -> None:
 
     Raises
     ------
-    NotDifferentiableError
-        Complex numbers.
     KernelTypeError
         Integers or booleans.
     """
-    if dtype.kind == "c":
-        raise NotDifferentiableError(
-            f"requires_grad: gradients of {dtype} are not defined here; differentiate "
-            "by the real and the imaginary part")
     if not is_floating(dtype):
         raise KernelTypeError(
             f"requires_grad: dtype {dtype} has no gradient; expected float16, "
-            "bfloat16, float32 or float64: use x.astype('float32')")
+            "bfloat16, float32, float64 or complex numbers: use x.astype('float32')")
 
 
 @record(frozen=True)
@@ -86,6 +81,8 @@ class RecordingPlan:
         Which of them to keep.
     extra
         How many outputs `forward` has besides the user's.
+    complex
+        Whether an input or a result is: PyTorch's gradients of it are conjugates.
     """
 
     forward: Spec
@@ -97,6 +94,7 @@ class RecordingPlan:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     extra: int
+    complex: bool = False
 
 
 @record
@@ -136,22 +134,11 @@ class CachedRecording:
 @lru_cache(maxsize=KEPT)
 def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type, ...],
          dtypes: Dtypes | None) -> RecordingPlan | None:
-    """Plan how to record `spec`; None if it has no gradient.
-
-    Raises
-    ------
-    NotDifferentiableError
-        A result is complex: the gradient would be lost in silence.
-    """
+    """Plan how to record `spec`; None if it has no gradient."""
     found = spec.result_types(types)
     asked = dtypes or (None,) * len(found)
     results = [want or have for want, have in zip(asked, found, strict=True)]
-    for dtype in results:
-        if dtype.kind == "c":
-            raise NotDifferentiableError(
-                f"{spec.name}: an input requires grad and the result is {dtype}, "
-                "through which no gradient is defined here; use x.detach(), or compute "
-                "with the real and the imaginary part")
+    spec = spec_on_complex(spec, types, found)
     tracked = tuple(map(is_floating, results))
     if not any(tracked):
         return None
@@ -162,7 +149,8 @@ def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type,
     extra = len(pullback.forward.result_types(types)) - len(found)
     return RecordingPlan(pullback.forward, needs, shapes, types, tracked, wants,
                          tuple(sorted(pullback.keeps("input"))),
-                         tuple(sorted(pullback.keeps("output"))), extra)
+                         tuple(sorted(pullback.keeps("output"))), extra,
+                         any(map(is_complex, (*types, *results))))
 
 
 class Identity(Node):

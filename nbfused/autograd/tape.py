@@ -18,7 +18,7 @@ from ..arrays import (
 )
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..errors import ShapeError, TapeError
+from ..errors import KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec, View
@@ -339,6 +339,10 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
         raise ShapeError(
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
+    if grad is None and output.dtype.kind == "c":
+        raise KernelTypeError(
+            f"backward(): the output has dtype {output.dtype}; pass grad=, a number of "
+            "that dtype in an array, or take .real, .imag or abs() of it")
     if grad is not None:
         like = output._value  # NumPy's arrays are all of one library and in one place
         seed = grad if type(grad) is np.ndarray is type(like) and \

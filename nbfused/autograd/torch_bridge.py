@@ -1,4 +1,8 @@
-"""Operations on PyTorch tensors that require grad: nodes of PyTorch's autograd."""
+"""Operations on PyTorch tensors that require grad: nodes of PyTorch's autograd.
+
+PyTorch's gradients by complex numbers are the conjugates of ours: cotangents and
+gradients are conjugated where they pass from one to the other.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, dtype_of, is_array
+from ..arrays import describe, is_array
 from ..arrays.detect import TORCH_DEVICES, device_of
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
 from .graph import Edge, GraphArray, Leaf, Pass
-from .nodes import SpecNode, check_differentiable, is_floating
+from .nodes import SpecNode, is_floating
 from .tape import PLAIN, apply, run_recorded
 from .versions import Saved
 
@@ -125,8 +129,6 @@ def _detached(spec: Spec, inputs: Sequence[Any]) -> list[Any]:
         if not isinstance(x, torch.Tensor):
             data.append(x)
             continue
-        if x.requires_grad and x.is_complex():
-            check_differentiable(dtype_of(x))
         # A view is one of a tensor of ours, so that it may be a result.
         plain = type(x) is torch.Tensor and spec.launches
         data.append(x if plain else x.detach())
@@ -199,6 +201,9 @@ def operation() -> tuple[Any, Callable[..., Any]]:
                 some |= cotangent is not None
             if not some:
                 return (None,) * (1 + len(node.edges))
+            conjugates = node.recording.plan.complex
+            if conjugates:
+                present = [*map(_conjugated, present)]
             again = torch.is_grad_enabled()
             for saved in ctx.slots:
                 if saved.guarded:
@@ -208,12 +213,18 @@ def operation() -> tuple[Any, Callable[..., Any]]:
                     else tensor.detach()
             try:
                 mode = TENSORS if again else PLAIN
-                return (None, *node.pull(present, node.wants, mode))
+                found = node.pull(present, node.wants, mode)
+                return (None, *(map(_conjugated, found) if conjugates else found))
             finally:
                 for saved in ctx.slots:
                     saved.data = None
 
     return Operation, super(torch.autograd.Function, Operation).apply
+
+
+def _conjugated(x: Any) -> Any:
+    """A complex tensor conjugated in memory, where PyTorch would only note it."""
+    return x.conj().resolve_conj() if x is not None and x.is_complex() else x
 
 
 def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:

@@ -46,8 +46,6 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     KernelTypeError
         A gradient is wanted for integers or booleans, or `requires_grad` is no bool; or
         `data` is a tensor that another library differentiates.
-    NotDifferentiableError
-        A gradient is wanted for complex numbers.
 
     Examples
     --------
@@ -127,6 +125,8 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     def grad(self) -> Any:
         """The gradient that `backward` has accumulated.
 
+        That by complex numbers is as `nbfused.grad` has it.
+
         It has memory of its own, which may be written to.  After
         ``backward(create_graph=True)`` it is a Variable, for reading only: a gradient
         that repeats one number is a view of it with strides 0.
@@ -189,7 +189,7 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
         ----------
         grad : array or Variable, optional
             The cotangent: the gradient of something by this Variable, of the same
-            shape and dtype.  May be left out for a single element: 1.
+            shape and dtype.  May be left out for a single real element: 1.
         retain_graph : bool
             Allow a second backward over the same graph, which is freed otherwise.
         create_graph : bool

@@ -19,7 +19,7 @@ from ..registry.operations import NUMPY, OPS
 __all__ = [
     "as_arrays", "as_given", "axes_of", "axis_of", "converted", "copied", "detached",
     "floating", "implements", "index_array", "is_value", "ops", "permuted", "sequence",
-    "shape_of", "stored", "truth",
+    "shape_of", "sizes", "stored", "truth",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -137,6 +137,11 @@ def detached(x: Any) -> Any:
 def floating(x: Any) -> Any:
     """Elements as floating numbers: float64 for integers and booleans."""
     return ops.astype(x, np.float64) if dtype_of(x).kind in "biu" else x
+
+
+def sizes(x: Any) -> Any:
+    """Elements whose squares are those of magnitudes: `x` itself where it is real."""
+    return ops.absolute(x) if dtype_of(x).kind == "c" else x
 
 
 def converted(x: Any, dtype: Any) -> Any:

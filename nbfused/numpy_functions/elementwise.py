@@ -227,6 +227,11 @@ def imag(val: Any) -> Any:
         "imag", val)
 
 
+def conj(x: Any) -> Any:
+    """The complex conjugate; `x` itself where it is real."""
+    return x if dtype_of(x).kind != "c" else vocabulary("conj", x)
+
+
 @implements("real_if_close")
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """The real part where no imaginary part is large, else `a`."""

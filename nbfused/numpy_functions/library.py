@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from ..arrays import library_of
+from ..arrays import dtype_of, library_of
 from ..arrays.traced import Traced, find_traced
 from ..autograd import Function, Variable
 from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
 from ..autograd.recording import RECORDING, recording
 from ..errors import KernelTypeError
+from ..registry.operations import NUMPY
 
 __all__ = ["computed", "native", "without_gradient"]
 
@@ -89,8 +90,8 @@ def computed(name: str, forward: Callable[..., Any],
         ``forward(*arrays, **options)`` of native arrays.
     pullback : callable
         ``pullback(cotangents, results, arguments, **options)`` of Variables gives one
-        gradient for each array argument.  It is made of operations, so that it can be
-        differentiated again.
+        gradient for each array argument, of which a real one takes the real part.  It
+        is made of operations, so that it can be differentiated again.
     """
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
@@ -106,7 +107,8 @@ def computed(name: str, forward: Callable[..., Any],
     def pull(ctx: Any, *cotangents: Any) -> Any:
         saved = ctx.saved_tensors
         arrays, results = saved[:ctx.count], saved[ctx.count:]
-        return None, *pullback(cotangents, results, arrays, **ctx.options)
+        found = pullback(cotangents, results, arrays, **ctx.options)
+        return None, *map(_of_kind, found, arrays)
 
     made = type(f"numpy.{name}", (Function,), {
         "forward": staticmethod(run), "backward": staticmethod(pull)})
@@ -119,6 +121,13 @@ def computed(name: str, forward: Callable[..., Any],
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
+
+
+def _of_kind(gradient: Any, x: Any) -> Any:
+    """The real part of the gradient of a real argument."""
+    if gradient is None or dtype_of(x).kind == "c" or dtype_of(gradient).kind != "c":
+        return gradient
+    return NUMPY["numpy.real"](gradient)
 
 
 def _has_samples(arrays: Sequence[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import axes_of, floating, implements, ops, shape_of, truth
+from .base import axes_of, floating, implements, ops, shape_of, sizes, truth
 
 __all__: list[str] = []
 
@@ -150,7 +150,7 @@ def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
         about = mean(a, axis, keepdims=True, where=where)
     # Chosen before they are squared: the derivative of what is not is 0 times NaN.
     apart = _selected(ops.subtract(a, about), where, 0)
-    total = ops.sum(ops.square(apart), axis=axis, keepdims=keepdims)
+    total = ops.sum(ops.square(sizes(apart)), axis=axis, keepdims=keepdims)
     count = _like(_count(where, shape_of(a), axis, keepdims), total) \
         if where is not True else np.prod(
             [shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))], dtype=float)

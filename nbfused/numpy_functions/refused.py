@@ -14,7 +14,6 @@ _IN_PLACE = ("it changes an array in place, which a gradient would not see; make
              "array with nf.ops.where")
 _TEXT = "it writes text or a file; pass x.to_numpy()"
 _DATES = "nbfused has no dtype of dates"
-_COMPLEX = "its results are complex, and have no rule; pass x.to_numpy()"
 _MEMORY = "a Variable is not an array in memory; pass x.data"
 
 #: NumPy's name -> why not, and what to do.
@@ -25,9 +24,10 @@ REFUSED: dict[str, str] = {
                      "savez", "savez_compressed"), _TEXT),
     **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "isnat",
                      "datetime_as_string"), _DATES),
-    **dict.fromkeys(("linalg.eig", "linalg.eigvals", "roots"), _COMPLEX),
     **dict.fromkeys(("may_share_memory", "shares_memory"), _MEMORY),
     "polydiv": "the length of its results depends on elements; pass x.to_numpy()",
+    "roots": "the number of its results depends on elements; write "
+             "numpy.linalg.eigvals of the companion matrix",
     "polyfit": "write numpy.linalg.lstsq(numpy.vander(x, degree + 1), y)",
     "einsum_path": "it computes nothing; pass arrays of the same shapes",
 }

@@ -14,11 +14,11 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of, is_array
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
-from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
 from ..scalar.typing.python_numbers import plain_number
+from ..support.dtypes import number_kind
 from ..support.records import record
 from .keywords import suggestion
 from .numbers import (
@@ -173,7 +173,7 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
     """
     check_operand(x, op_name, name)
     dtype = strong_dtype(x)
-    if dtype is not None and not is_floating(check_dtype(dtype, name)):
+    if dtype is not None and number_kind(check_dtype(dtype, name)) != "f":
         raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
                               f"{dtype}; convert with astype")
 

@@ -158,9 +158,14 @@ class RowOp(Func):
 
     @cached_property
     def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:
+        marked = _marked_functions(self.pyfunc)
+        for name in {*self.signature.parameters, *marked}.intersection(IMPLICIT):
+            raise ScalarSyntaxError(
+                f"row {self.parameters.name}: {name!r} is a parameter or a stage, and "
+                "means the column or the number of columns; give it another name")
         scope: dict[str, Any] = {n: n for n in (*self.signature.parameters, *IMPLICIT)}
         stages: list[Stage] = []
-        for name, mark in _marked_functions(self.pyfunc).items():
+        for name, mark in marked.items():
             stages.append(_stage(name, mark, scope))
             values = stages[-1].names
             scope[name] = values[0] if len(values) == 1 else values

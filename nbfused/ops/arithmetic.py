@@ -96,8 +96,11 @@ def absolute(x):
 @op(np.sign, Case(dtypes="if", smooth=False))
 @elementwise
 def sign(x):
-    """-1, 0 or 1, NaN for NaN.  Derivative zero."""
-    return nb.sign(x)
+    """-1, 0 or 1, ``x / abs(x)`` of complex numbers; NaN for NaN.  At 0 it is 0.
+
+    The derivative of real numbers is zero.
+    """
+    return np.sign(x)
 
 
 @op(lambda x: x * x, NUMBERS)

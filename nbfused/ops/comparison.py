@@ -38,28 +38,28 @@ def not_equal(x, y):
 @elementwise
 def less(x, y):
     """Whether ``x < y``, as bool; False beside NaN."""
-    return x < y
+    return np.less(x, y)
 
 
 @op(np.less_equal, ANY)
 @elementwise
 def less_equal(x, y):
     """Whether ``x <= y``, as bool; False beside NaN."""
-    return x <= y
+    return np.less_equal(x, y)
 
 
 @op(np.greater, ANY)
 @elementwise
 def greater(x, y):
     """Whether ``x > y``, as bool; False beside NaN."""
-    return x > y
+    return np.greater(x, y)
 
 
 @op(np.greater_equal, ANY)
 @elementwise
 def greater_equal(x, y):
     """Whether ``x >= y``, as bool; False beside NaN."""
-    return x >= y
+    return np.greater_equal(x, y)
 
 
 for _comparison in (equal, not_equal, less, less_equal, greater, greater_equal):
@@ -112,14 +112,14 @@ def isfinite(x):
 @elementwise
 def maximum(x, y):
     """The larger of `x` and `y`; NaN if either is.  Ties halve the derivative."""
-    return max(x, y)
+    return np.maximum(x, y)
 
 
 @op(np.minimum, Case(domains=((-3.0, 3.0),), dtypes="biuf"))
 @elementwise
 def minimum(x, y):
     """The smaller of `x` and `y`; NaN if either is.  Ties halve the derivative."""
-    return min(x, y)
+    return np.minimum(x, y)
 
 
 @op(lambda condition, x, y: np.where(condition != 0, x, y),
@@ -153,7 +153,7 @@ def where(condition, x, y):
 @elementwise
 def clip_both(x, low, high):
     """``min(max(x, low), high)``."""
-    return min(max(x, low), high)
+    return np.minimum(np.maximum(x, low), high)
 
 
 clip_both.parameters.name = "clip"  # for messages

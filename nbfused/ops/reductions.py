@@ -13,10 +13,12 @@ import numpy as np
 
 from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
-from ..op import AnyArray, Case, Reduction, func, op, reduction
+from ..op import AnyArray, Case, Reduction, elementwise, func, op, reduction
 from ..op.base import check_operand, real_number, strong_dtype
 from ..scalar.language import names as nb
 from ..specs.shapes import Axes
+from .arithmetic import add
+from .math import sqrt
 from .shapes import astype
 
 if TYPE_CHECKING:
@@ -212,22 +214,24 @@ def _std(x, ddof):
     return x
 
 
+@elementwise
+def _parts(x):
+    return np.real(x), np.imag(x)
+
+
 def _prepare(name: str, x: AnyArray, ddof: float, dtype: DTypeLike | None,
              ) -> tuple[AnyArray, float]:
     """`x` in the requested dtype, and the checked `ddof`."""
-    _check_real(name, x)
+    check_operand(x, name, "x")
     if dtype is not None:  # the numbers that are part of the state follow that of `x`
         x = astype(x, dtype)
     return x, real_number(ddof, name, "ddof")
 
 
-def _check_real(name: str, x: AnyArray) -> None:
-    """Raise `KernelTypeError` for a complex array."""
-    check_operand(x, name, "x")
+def _is_complex(x: AnyArray) -> bool:
+    """Whether an array or a number is complex."""
     dtype = strong_dtype(x)
-    if isinstance(x, complex) if dtype is None else dtype.kind == "c":
-        raise KernelTypeError(f"{name}: 'x' must be real, got complex numbers; take "
-                              ".real or .imag, or the modulus first")
+    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
 
 
 @op(np.var, *_cases(), *_cases(ddof=1)[:2])
@@ -248,7 +252,8 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     Returns
     -------
     array
-        float64 for integers.
+        float64 for integers; of complex numbers real, the mean square of distances from
+        their mean.
 
     Notes
     -----
@@ -261,6 +266,9 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     1.0
     """
     x, ddof = _prepare("var", x, ddof, dtype)
+    if _is_complex(x):
+        return add(*(_var(part, ddof, axis=axis, keepdims=keepdims)
+                     for part in _parts(x)), out=out)
     return _var(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
@@ -272,12 +280,19 @@ def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     Its derivative is 0 where all elements are equal.
     """
     x, ddof = _prepare("std", x, ddof, dtype)
+    if _is_complex(x):
+        return sqrt(var(x, axis, keepdims, ddof=ddof), out=out)
     return _std(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
 @reduction(combine="sum", post=nb.sqrt)
 def _norm_2(x):
     return x * x
+
+
+@reduction(combine="sum", post=nb.sqrt)
+def _norm_2_complex(x):
+    return np.real(x) * np.real(x) + np.imag(x) * np.imag(x)
 
 
 @reduction(combine="sum")
@@ -309,12 +324,13 @@ _NORMS: dict[Any, Reduction] = {1: _norm_1, 2: _norm_2, float("inf"): _norm_inf}
 #: For integers and bools, which would wrap around: in float64, as NumPy has it.
 _FLOAT_NORMS: dict[Any, Reduction] = {
     1: _norm_1_float, 2: _norm_2_float, float("inf"): _norm_inf_float}
+_COMPLEX_NORMS: dict[Any, Reduction] = {**_NORMS, 2: _norm_2_complex}
 
 
 #: What `norm` runs, by order, type and dtype.
 _chosen: dict[tuple[Any, ...], Reduction] = {}
 
-for _inner in (*_NORMS.values(), *_FLOAT_NORMS.values()):
+for _inner in (*_NORMS.values(), *_FLOAT_NORMS.values(), _norm_2_complex):
     _inner.parameters.name = "norm"  # for messages
 
 
@@ -372,9 +388,10 @@ def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False,
 
 def _norm_of(x: AnyArray, ord: float) -> Reduction:
     """The norm function of this order, for the dtype of the array."""
-    _check_real("norm", x)
+    check_operand(x, "norm", "x")
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
     dtype = strong_dtype(x)
-    norms = _NORMS if dtype is None or is_floating(dtype) else _FLOAT_NORMS
+    norms = _COMPLEX_NORMS if _is_complex(x) else \
+        _NORMS if dtype is None or is_floating(dtype) else _FLOAT_NORMS
     return norms[ord]

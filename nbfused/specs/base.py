@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..errors import KernelTypeError
+from ..scalar.ir.nodes import Function
 from ..support.records import record
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.ir.nodes import Function
     from ..scalar.typing.types import Type
     from ..support.loop_nests import Frame, Layout
 
 __all__ = ["IMPLICIT", "KEPT", "Batching", "Hashed", "Operand", "Parameters",
-           "Program", "Pullback", "Ref", "Shape", "Spec", "Step", "parameters",
-           "with_scalars"]
+           "Program", "Pullback", "Ref", "Shape", "Spec", "Step", "functions_in",
+           "parameters", "with_scalars"]
 
 Shape = tuple[int, ...]
 #: Kind and name of each input of a call.
@@ -260,6 +260,18 @@ class Spec(Hashed):
         None if it cannot do without them.
         """
         return None
+
+
+def functions_in(part: Any) -> Iterator[Function]:
+    """All scalar functions in a spec and in the records that it is made of."""
+    if isinstance(part, Function):
+        yield part
+    elif isinstance(part, tuple):
+        for p in part:
+            yield from functions_in(p)
+    elif is_dataclass(part):
+        for f in fields(part):
+            yield from functions_in(getattr(part, f.name))
 
 
 def parameters(kinds: Sequence[str], names: Sequence[str]) -> Parameters:

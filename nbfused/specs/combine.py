@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from ..scalar.ir.nodes import Block, Function
+from ..scalar.ir.nodes import Block, Function, Let, rewrite
+from ..scalar.language.vocabulary import NUMPY, OPS
 from ..scalar.parse.functions import parse_definition
 from ..support.records import record
 from .base import Hashed
@@ -133,19 +135,27 @@ def cotangent(m, n, mean, squares, gn, g, gs):
 """
 
 
+def _as_numpy(function: Function) -> Function:
+    """The same with NumPy's order, which complex numbers have too."""
+    def ordered(s: Let) -> tuple[Let]:
+        return (replace(s, attr=NUMPY) if s.op in OPS and OPS[s.op].ordering else s,)
+
+    return replace(function, body=rewrite(function.body, ordered))
+
+
 def _extreme(name: str, op: str, bound: str) -> Combine:
     counted = Combine(
         name, parse_definition("def lift(m): return m, 1.0"),
-        parse_definition(_EXTREME.format(op=op)), (bound, "0"),
+        _as_numpy(parse_definition(_EXTREME.format(op=op))), (bound, "0"),
         parse_definition("def finish(value, count): return value"),
         parse_definition(_SHARE))
-    plain = parse_definition(f"def merge(a, b): return {name}(a, b)")
+    plain = _as_numpy(parse_definition(f"def merge(a, b): return {name}(a, b)"))
     return Combine(name, identity(), plain, (bound,), identity(), saving=counted)
 
 
 def _arg(name: str, op: str, bound: str) -> Combine:
     return Combine(name, parse_definition("def lift(m, index): return m, index"),
-                   parse_definition(_ARG.format(op=op)), (bound, "0"),
+                   _as_numpy(parse_definition(_ARG.format(op=op))), (bound, "0"),
                    parse_definition("def finish(value, index): return index"),
                    indexed=True)
 

@@ -99,8 +99,10 @@ def _bound(which: str, dtype: np.dtype) -> Literal:
     if dtype.kind == "b":
         return Literal("bool", str(which not in ("0", "lowest")))
     if which in ("lowest", "highest"):
-        if dtype.kind == "f":
-            return Literal(dtype.name, "-inf" if which == "lowest" else "inf")
+        if dtype.kind in "fc":
+            end = -np.inf if which == "lowest" else np.inf
+            return Literal(dtype.name, repr(
+                end if dtype.kind == "f" else complex(end, end)))
         info = np.iinfo(dtype)
         return Literal(dtype.name, str(info.min if which == "lowest" else info.max))
     number = {"f": float, "c": complex}.get(dtype.kind, int)(which)

@@ -84,6 +84,7 @@ def test_threads_walk_back_over_one_graph(function):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX's, where other tests imported it
 def test_a_child_does_not_wait_for_a_thread_of_its_parent():
     leaf = nf.Variable(np.ones(3), requires_grad=True)
     (leaf * 2.0).sum().backward()

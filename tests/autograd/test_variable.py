@@ -12,7 +12,6 @@ import pytest
 import nbfused as nf
 from nbfused.errors import (
     KernelTypeError,
-    NotDifferentiableError,
     ShapeError,
     TapeError,
 )
@@ -44,21 +43,15 @@ def test_integers_have_no_gradient(dtype):
         nf.Variable(np.ones(2, dtype), requires_grad=True)
 
 
-def test_complex_numbers_have_no_gradient():
-    with pytest.raises(NotDifferentiableError, match="real and the imaginary"):
-        nf.Variable(np.ones(2, "complex64"), requires_grad=True)
-    assert nf.Variable(np.ones(2, "complex64")).dtype == np.complex64
-
-
 @pytest.mark.parametrize("function", [
-    lambda x: abs(x * (1 + 2j)).sum(), lambda x: x.astype("complex128"),
-    lambda x: nf.ops.matmul(x, np.ones((2, 2), "complex64"))])
+    lambda x: abs(x * (1 + 2j)).sum(), lambda x: abs(x.astype("complex128")).sum(),
+    lambda x: abs(nf.ops.matmul(x, np.ones((2, 2), "complex64"))).sum()])
 def test_no_gradient_is_lost_in_complex_numbers(function):
     """The gradient of the first was zero."""
     x = np.array([1.0, 2.0])
-    with refused(NotDifferentiableError, "requires grad", "complex128", "x.detach()"):
-        nf.grad(function)(x)
-    function(nf.Variable(x))
+    expected = [(function(nf.Variable(x + step)) - function(nf.Variable(x - step)))
+                .to_numpy() / 2e-6 for step in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(nf.grad(function)(x), expected, rtol=1e-6)
     with nf.no_grad():
         function(nf.Variable(x, requires_grad=True))
 

@@ -140,13 +140,12 @@ def test_second_derivatives(name):
 @pytest.mark.parametrize(("call", "words"), [
     (lambda x: linalg.inv(x), "expected square"), (lambda x: linalg.svd(x),
                                                    "full_matrices"),
-    (lambda x: linalg.qr(x.T), "not wider"), (lambda x: linalg.eig(x), "complex"),
-    (lambda x: linalg.pinv(x, 1e-3), "rcond"), (lambda x: np.fft.fft(x),
-                                                "Fourier"),
+    (lambda x: linalg.qr(x.T), "not wider"), (lambda x: linalg.eig(x), "square"),
+    (lambda x: linalg.pinv(x, 1e-3), "rcond"),
     (lambda x: np.einsum("ij,ij,i->", x, x), "names 3 operands"),
     (lambda x: np.einsum("ijk->", x), "does not fit"),
     (lambda x: np.tensordot(x, x, 1), "axes"),
-], ids=["inv", "svd", "qr", "eig", "pinv", "fft", "operands", "labels", "tensordot"])
+], ids=["inv", "svd", "qr", "eig", "pinv", "operands", "labels", "tensordot"])
 def test_refusals_say_why(call, words):
     with pytest.raises(NbFusedError, match=words):
         call(nf.Variable(TALL, requires_grad=True))

@@ -206,3 +206,17 @@ def test_functions_that_return_nothing():
         empty(A, A.T)
     with refused(KernelTypeError, "lambda_()", "take the product"):
         ops.matmul(A, A.T, epilogue=lambda: 1.0)
+
+
+def test_a_stage_of_the_name_of_what_rows_have():
+    """Its gradient was that of the number of columns."""
+    @nf.row
+    def scaled(x):
+        @nf.stage("sum")
+        def size(x):
+            return x
+
+        return x * size
+
+    with refused(ScalarSyntaxError, "scaled", "'size'", "another name"):
+        scaled(np.ones((2, 3)))

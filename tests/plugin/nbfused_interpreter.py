@@ -99,8 +99,14 @@ def bind(kinds: Any, arrays: Any, call: Any, shape: Any,
 
 
 def store(out: np.ndarray, value: Any, drop: tuple[int, ...] = ()) -> None:
-    """Write to the first element along the axes that the output does not have."""
-    first(out, drop)[...] = np.asarray(value).astype(out.dtype)
+    """Write to the first element along the axes that the output does not have.
+
+    Of a complex value a real output takes the real part.
+    """
+    value = np.asarray(value)
+    if value.dtype.kind == "c" and out.dtype.kind != "c":
+        value = value.real
+    first(out, drop)[...] = value.astype(out.dtype)
 
 
 def first(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

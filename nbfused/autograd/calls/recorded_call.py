@@ -76,9 +76,10 @@ class RecordedCall:
         Integers in trees are no numbers to differentiate by: they are sizes and counts
         as a rule.
         """
-        kinds = (float,) if tree.shape is not None else (bool, int, float)
+        kinds = (float, complex) if tree.shape is not None else (
+            bool, int, float, complex)
         if isinstance(x, kinds) and not isinstance(x, np.generic):
-            x = _number(float(x), args)
+            x = _number(x if isinstance(x, complex) else float(x), args)
 
         def what() -> str:
             whole = f"argument {position} of {self.name}"
@@ -90,10 +91,11 @@ class RecordedCall:
 
     def _array(self, value: Any) -> Any:
         """Convert a number that the function returned to an array."""
-        if type(value) not in (bool, int, float) or not self.targets:
+        if type(value) not in (bool, int, float, complex) or not self.targets:
             return value
         like = self.targets[0]
-        dtype = dtype_of(like) if type(value) is float else np.dtype(type(value))
+        dtype = np.result_type(dtype_of(like), value) if type(value) is complex else \
+            dtype_of(like) if type(value) is float else np.dtype(type(value))
         space = zeros((), dtype, like.data)
         return PLAIN.run(FULL, (space, value), dtypes=(dtype,))[0]
 
@@ -168,7 +170,7 @@ def _parameter(function: Callable[..., Any], position: int) -> str:
         return f"args[{position}]"
 
 
-def _number(x: float, args: Sequence[Any]) -> Any:
+def _number(x: complex, args: Sequence[Any]) -> Any:
     """An array of a number, of the library of the other arguments."""
     like = next((leaf for leaf in leaves_of(tuple(args)) if isinstance(leaf, Variable)
                  or (is_array(leaf) and not isinstance(leaf, np.generic))), None)
@@ -176,8 +178,8 @@ def _number(x: float, args: Sequence[Any]) -> Any:
         return array(x)
     data = like.plain() if isinstance(like, Traced) else \
         like.data if isinstance(like, Variable) else like
-    space = zeros((), np.dtype(np.float64), data)
-    return PLAIN.run(FULL, (space, x), dtypes=(np.dtype(np.float64),))[0]
+    dtype = np.dtype(type(x))
+    return PLAIN.run(FULL, (zeros((), dtype, data), x), dtypes=(dtype,))[0]
 
 
 def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variable:
@@ -195,7 +197,7 @@ def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variabl
             f"{what()} is {_described(x)}; expected an array, a Variable or a number "
             f"to differentiate by{_way(in_tree)}")
     made = x if isinstance(x, Variable) else Variable(x)
-    if not is_floating(dtype_of(made)) and dtype_of(made).kind != "c":
+    if not is_floating(dtype_of(made)):
         raise KernelTypeError(f"{what()} has dtype {made.dtype}; expected a floating "
                               f"one to differentiate by: use astype{_way(in_tree)}")
     if made.edge is None:

@@ -56,7 +56,7 @@ def argument_positions(argnums: Sequence[int], count: int) -> list[int]:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-         has_aux: bool = False) -> Callable[..., Any]:
+         has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Transform `function` into the function that computes its gradient.
 
     Parameters
@@ -70,6 +70,9 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     has_aux : bool
         `function` returns ``(output, aux)``; `aux`, a tree, is handed through, its
         Variables as arrays.
+    holomorphic : bool
+        Argument and output are complex, and the result is the complex derivative: the
+        caller knows that there is one.
 
     Returns
     -------
@@ -83,7 +86,14 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     ShapeError
         The output has several elements and `function` is not elementwise.
     KernelTypeError
-        An argument to differentiate by, or the output, is not floating.
+        An argument to differentiate by, or the output, is not floating; the output is
+        complex, or with `holomorphic` one of them is not.
+
+    Notes
+    -----
+    By a complex number ``z = x + 1j*y`` the gradient of a real output f is
+    ``df/dx - 1j*df/dy``, as in JAX and in autograd: the conjugate of the direction of
+    steepest ascent, which PyTorch has.
 
     Examples
     --------
@@ -92,9 +102,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     >>> x = np.array([1.0, 2.0])
     >>> nf.grad(cube)(x), nf.grad(nf.grad(cube))(x)
     (array([ 3., 12.]), array([ 6., 12.]))
+    >>> z = np.array([1.0 + 2.0j])
+    >>> nf.grad(lambda z: np.sum(abs(z) ** 2))(z), nf.grad(cube, holomorphic=True)(z)
+    (array([2.-4.j]), array([-9.+12.j]))
     """
     check_callable(function)
-    inner = value_and_grad(function, argnums, has_aux)
+    inner = value_and_grad(function, argnums, has_aux, holomorphic)
 
     @wraps(function, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -105,10 +118,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-                   has_aux: bool = False) -> Callable[..., Any]:
+                   has_aux: bool = False, holomorphic: bool = False,
+                   ) -> Callable[..., Any]:
     """Transform `function` into one that returns ``(value, gradient)``.
 
-    With `has_aux` the value is ``(output, aux)``.
+    With `has_aux` the value is ``(output, aux)``.  Parameters and errors are those of
+    `grad`.
     """
     check_callable(function)
     numbers, single = argument_numbers(argnums)
@@ -117,12 +132,46 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     def both(*args: Any, **kwargs: Any) -> Any:
         places = argument_positions(numbers, len(args))
         call = RecordedCall(function, args, places, kwargs, has_aux)
+        check_complex("grad", call, holomorphic)
         output = _scalar_output(call)
         grads = call.by_argument(call.gradients(output))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
 
     return both
+
+
+def check_complex(name: str, call: RecordedCall, holomorphic: bool,
+                  forward: bool = False) -> None:
+    """Check that arguments and outputs are real or complex as a transform needs them.
+
+    Parameters
+    ----------
+    name : str
+        The transform's, for messages.
+    forward : bool
+        It works by tangents: arguments must be real if not holomorphic; else outputs.
+
+    Raises
+    ------
+    KernelTypeError
+        They are not.
+    """
+    arguments = ("argument", [dtype_of(t) for t in call.targets])
+    outputs = ("output", [dtype_of(v) for v in call.outputs])
+    for what, dtypes in (arguments, outputs) if holomorphic else ():
+        for dtype in dtypes:
+            if dtype.kind != "c":
+                raise KernelTypeError(
+                    f"{name}: holomorphic=True, but an {what} of {call.name} has dtype "
+                    f"{dtype}, expected a complex one; leave out holomorphic")
+    what, dtypes = arguments if forward else outputs
+    found = next((d for d in dtypes if d.kind == "c"), None)
+    if found is not None and not holomorphic:
+        ways = "or use jvp" if forward else "take .real, .imag or abs(), or use vjp"
+        raise KernelTypeError(
+            f"{name}: an {what} of {call.name} has dtype {found}, expected a real one; "
+            f"pass holomorphic=True if the function is, {ways}")
 
 
 def _scalar_output(call: RecordedCall) -> Variable:
@@ -199,7 +248,11 @@ def vjp(function: Callable[..., Any], *primals: Any,
     (array([ 2., 40.]),)
     """
     call = RecordedCall(function, primals, range(len(primals)), has_aux=has_aux)
+    return (call.result(), pullback_of(call), *([call.aux] if has_aux else ()))
 
+
+def pullback_of(call: RecordedCall) -> Callable[..., tuple[Any, ...]]:
+    """The function that pulls cotangents back through a call, as `vjp` says."""
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given, names = _cotangents(call, cotangents)
         again = recording() and (call.open or any(map(is_tracked, given)))
@@ -209,7 +262,7 @@ def vjp(function: Callable[..., Any], *primals: Any,
         grads = call.pull(seeds, mode, seeds)
         return call.by_argument([g if again else call.given_back(g) for g in grads])
 
-    return (call.result(), pullback, *([call.aux] if has_aux else ()))
+    return pullback
 
 
 def _cotangents(call: RecordedCall, given: tuple[Any, ...],

@@ -17,12 +17,20 @@ from ...errors import KernelTypeError, ShapeError
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map, View
 from ...support.trees import Structure, flatten, map_tree
-from ..calls.recorded_call import as_variable
+from ..calls.recorded_call import RecordedCall, as_variable
 from ..custom import check_callable
 from ..nodes import is_floating, zeros
 from ..tape import apply, ones_like
 from ..variable import Variable
-from .gradients import Linear, argument_numbers, argument_positions, grad, jvp, vjp
+from .gradients import (
+    Linear,
+    argument_numbers,
+    argument_positions,
+    check_complex,
+    grad,
+    jvp,
+    pullback_of,
+)
 from .vmap import vmap
 
 __all__ = ["elementwise_grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev",
@@ -38,7 +46,7 @@ def _eye() -> Map:
 
 
 def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-           has_aux: bool = False) -> Callable[..., Any]:
+           has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Transform `function` into one that computes its Jacobian by reverse mode.
 
     All rows come from one pullback of as many cotangents, without a loop: the cheaper
@@ -52,6 +60,8 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
         Which positional arguments to differentiate by; each may be a tree.
     has_aux : bool
         `function` returns ``(output, aux)``; the result is ``(jacobian, aux)``.
+    holomorphic : bool
+        As for `grad`.  Without it `jacrev` takes real outputs, `jacfwd` real arguments.
 
     Returns
     -------
@@ -73,13 +83,15 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     @wraps(function, updated=())
     def rows(*args: Any, **kwargs: Any) -> Any:
         closed, chosen = _by(function, args, kwargs, numbers)
-        output, pullback, *aux = vjp(closed, *chosen, has_aux=has_aux)
+        call = RecordedCall(closed, chosen, range(len(chosen)), has_aux=has_aux)
+        check_complex("jacrev", call, holomorphic)
+        output, pullback = call.result(), pullback_of(call)
         leaves, form = flatten(output)
         blocks = [_pulled(pullback, form, leaves, k) for k in range(len(leaves))]
         made = tuple(form.build([block[n] for block in blocks])
                      for n in range(len(chosen)))
         found = made[0] if single else made
-        return (found, *aux) if has_aux else found
+        return (found, call.aux) if has_aux else found
 
     return rows
 
@@ -113,7 +125,7 @@ def _pulled(pullback: Callable[..., Any], form: Structure, leaves: Sequence[Any]
 
 
 def jacfwd(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-           has_aux: bool = False) -> Callable[..., Any]:
+           has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Transform `function` into one that computes its Jacobian by forward mode.
 
     All columns come from one pushforward of as many tangents: the cheaper way where the
@@ -133,6 +145,7 @@ def jacfwd(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     def columns(*args: Any, **kwargs: Any) -> Any:
         closed, chosen = _by(function, args, kwargs, numbers)
         linear = Linear(closed, chosen, has_aux)
+        check_complex("jacfwd", linear.call, holomorphic, forward=True)
         trees = [flatten(x) for x in chosen]
         made = tuple(_pushed(linear, trees, n) for n in range(len(chosen)))
         found = made[0] if single else made
@@ -166,17 +179,17 @@ def _pushed(linear: Linear, trees: Sequence[tuple[list[Any], Structure]],
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-             has_aux: bool = False) -> Callable[..., Any]:
+             has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Transform `function` into one that computes its Jacobian: `jacrev`.
 
     Parameters and results are those of `jacrev`; `jacfwd` is the cheaper way for a
     function of few elements.
     """
-    return jacrev(function, argnums, has_aux)
+    return jacrev(function, argnums, has_aux, holomorphic)
 
 
 def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-            has_aux: bool = False) -> Callable[..., Any]:
+            has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Transform a function of one element into one that computes its Hessian.
 
     It is ``jacrev(jacrev(function))``: of the gradient, which is computed once, one
@@ -186,7 +199,7 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     ----------
     function : callable
         Returns an array, or a tree of arrays.
-    argnums, has_aux
+    argnums, has_aux, holomorphic
         As for `jacrev`.
 
     Returns
@@ -203,7 +216,8 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     array([[0., 1.],
            [1., 0.]])
     """
-    return jacrev(jacrev(function, argnums, has_aux), argnums, has_aux)
+    return jacrev(jacrev(function, argnums, has_aux, holomorphic), argnums, has_aux,
+                  holomorphic)
 
 
 def hvp(function: Callable[..., Any], primals: Sequence[Any],
@@ -239,11 +253,11 @@ def hvp(function: Callable[..., Any], primals: Sequence[Any],
 
 
 def elementwise_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
-                     ) -> Callable[..., Any]:
+                     holomorphic: bool = False) -> Callable[..., Any]:
     """Transform `function` into the gradient of the sum of its outputs.
 
     For a function of elements that do not mix this is the derivative at each element,
-    as in autograd; else sums of the Jacobian's columns.
+    as in autograd; else sums of the Jacobian's columns.  `holomorphic` as for `grad`.
 
     Examples
     --------
@@ -257,8 +271,9 @@ def elementwise_grad(function: Callable[..., Any], argnums: int | Sequence[int] 
     @wraps(function, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
         closed, chosen = _by(function, args, kwargs, numbers)
-        output, pullback = vjp(closed, *chosen)
-        found = pullback(map_tree(output, _ones_like))
+        call = RecordedCall(closed, chosen, range(len(chosen)))
+        check_complex("elementwise_grad", call, holomorphic)
+        found = pullback_of(call)(map_tree(call.result(), _ones_like))
         return found[0] if single else found
 
     return gradient

@@ -16,8 +16,10 @@ from ..base import (
     ops,
     permuted,
     shape_of,
+    sizes,
 )
-from .linalg import inv, svdvals
+from .decompositions import svdvals
+from .linalg import inv
 
 __all__: list[str] = []
 
@@ -55,7 +57,7 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         return ops.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
         return ops.astype(ops.sum(ops.not_equal(x, 0), axis=axis, keepdims=keepdims),
-                          dtype_of(x))
+                          dtype_of(size))
     if ord == 1:
         return ops.sum(size, axis=axis, keepdims=keepdims)
     if ord == 2:
@@ -68,7 +70,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     ndim = len(shape_of(x))
     x = permuted(x, [*(k for k in range(ndim) if k not in axes), *axes])
     if ord in ("f", "fro"):
-        found = ops.sqrt(ops.sum(ops.square(x), axis=(-2, -1)))
+        found = ops.sqrt(ops.sum(ops.square(sizes(x)), axis=(-2, -1)))
     elif ord == "nuc":
         found = ops.sum(svdvals(x), axis=-1)
     elif ord in (1, -1, np.inf, -np.inf):

@@ -32,7 +32,8 @@ from ..language.vocabulary import OPS
 from ..parse.functions import parse_expression
 from ..typing.lowering import definition
 
-__all__ = ["active_names", "bounded", "differentiable", "linear", "partials", "refuse"]
+__all__ = ["active_names", "bounded", "change", "differentiable", "linear", "partials",
+           "refuse"]
 
 #: Casts to these have no influence on a derivative.
 INTEGRAL = {"int", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
@@ -62,6 +63,11 @@ def partials(s: Let) -> list[tuple[str, Function]]:
         return []
     found = ((a, _partial(s.op, k)) for k, a in enumerate(s.args))
     return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
+
+
+def change(s: Let) -> str:
+    """The way that changes of complex operands enter the result's: `Op.change`."""
+    return OPS[s.op].change if s.op in OPS else ""
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +173,6 @@ class _Activity:
                         self.active |= {p, r}
 
     def let(self, s: Let) -> None:
-        self.check(s)
         if self.any(self.depends(s)):
             self.active |= set(s.results)
             if s.op in WRITES and s.args[0] in self.local:
@@ -184,10 +189,3 @@ class _Activity:
         if _written_out(s):
             return s.args
         return linear(s) or tuple(a for a, _ in partials(s))
-
-    def check(self, s: Let) -> None:
-        """Refuse operations that have no rule where one is needed."""
-        if s.op in OPS and not OPS[s.op].partials and not _written_out(s) \
-                and self.any(s.args):
-            raise refuse(self.function, s.line,
-                         f"'{s.op}' has no derivative; detach its argument")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..ir.build import ZERO, Builder, is_number
 from ..ir.clean import has_effects
 from ..ir.nodes import Block, Custom, Function, Let, Value, array_args, literal
-from .activity import bounded, linear, partials, refuse
+from .activity import bounded, change, linear, partials, refuse
 from .reach import ALWAYS, NEVER, NOTHING, Cotangent, Path, Reach, either, flagged, when
 from .rule_arrays import on_cotangents
 from .rules import numbers, vjp_rule
@@ -67,6 +68,19 @@ class Adjoints(Builder):
         exact = g.reach == ALWAYS or (g.exact and (finite or is_number(d, 0)))
         return Cotangent(self.mul(g.value, d), g.reach, exact)
 
+    def pulled(self, s: Let, g: Cotangent, d: Value, finite: bool) -> Cotangent:
+        """The cotangent of an operand of `s`, by which its partial derivative is `d`.
+
+        That of a real result may be complex here, where complex numbers are computed of
+        it: only its real part counts.
+        """
+        if change(s) == "real":
+            g = replace(g, value=self.let("real", g.value, stem="g"))
+        found = self.product(g, d, finite)
+        if change(s) == "conjugate":
+            found = replace(found, value=self.let("conj", found.value, stem="g"))
+        return found
+
     def exact(self, g: Cotangent) -> Value:
         """The number, zero where it does not reach."""
         if g.exact:
@@ -114,7 +128,7 @@ class Adjoints(Builder):
             if a in self.active:
                 (d,) = self.call(p, *s.args, s.results[0])
                 finite = bounded(p) or not isinstance(d, str)
-                self.accumulate(adjoint, a, self.product(g, d, finite))
+                self.accumulate(adjoint, a, self.pulled(s, g, d, finite))
 
     def reverse_select(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
         """The side that was not taken gets an exact zero."""

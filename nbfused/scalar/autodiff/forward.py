@@ -19,7 +19,7 @@ from ..ir.nodes import (
     defined,
     read,
 )
-from .activity import linear, partials, refuse
+from .activity import change, linear, partials, refuse
 from .rule_arrays import on_tangents
 from .rules import jvp_rule, numbers
 
@@ -75,8 +75,15 @@ class Forward(Builder):
         for a, p in partials(s):
             if not is_number(self.dot(a), 0):
                 (d,) = self.call(p, *s.args, s.results[0])
-                total = self.add(total, self.mul(self.dot(a), d))
+                total = self.add(total, self.pushed(s, self.dot(a), d))
         self.bind(s, total)
+
+    def pushed(self, s: Let, dot: Value, d: Value) -> Value:
+        """The change of the result of `s`, whose partial derivative is `d`."""
+        if change(s) == "conjugate":
+            dot = self.let("conj", dot)
+        found = self.mul(dot, d)
+        return self.let("real", found) if change(s) == "real" else found
 
     def bind(self, s: Let, tangent: Value) -> None:
         """Note the tangent of the result of `s`."""

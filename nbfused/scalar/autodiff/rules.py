@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from ...errors import NotDifferentiableError
-from ..ir.build import ONE, ZERO, Builder
+from ..ir.build import ONE, ZERO, Builder, is_number
 from ..ir.clean import clean, has_effects
-from ..ir.nodes import Block, Custom, Function, Value, array_args, walk, with_regions
+from ..ir.nodes import (
+    Block,
+    Custom,
+    Function,
+    Value,
+    array_args,
+    literal,
+    walk,
+    with_regions,
+)
 
-__all__ = ["has_rule", "jvp_rule", "numbers", "vjp_rule"]
+__all__ = ["has_rule", "jvp_rule", "numbers", "real_linear", "vjp_rule"]
 
 
 def has_rule(s: Custom) -> bool:
@@ -37,6 +47,20 @@ def jvp_rule(s: Custom) -> Function:
         return _tied(s.jvp, s.vjp, s.jvp)
     assert s.vjp is not None
     return _transposed(s, _tied(s.vjp, s.vjp, s.jvp), "vjp", "jvp", len(s.results))
+
+
+def real_linear(s: Custom) -> Custom:
+    """The call with both rules, where one may be linear over the real numbers only.
+
+    One that takes a part or the conjugate is; nothing is added where arrays are taken.
+    """
+    given, outputs = (s.vjp, len(s.results)) if s.jvp is None else (
+        s.jvp, len(numbers(s)))
+    if not has_rule(s) or (s.vjp is not None and s.jvp is not None) \
+            or given is None or has_effects(given.body) or any(array_args(s)):
+        return s
+    made = _transpose(_tied(given, s.vjp, s.jvp), len(s.args), outputs, True)
+    return replace(s, jvp=made) if s.jvp is None else replace(s, vjp=made)
 
 
 @lru_cache(maxsize=1024)
@@ -66,17 +90,43 @@ def _transposed(s: Custom, rule: Function, given: str, wanted: str,
 
 
 @lru_cache(maxsize=1024)
-def _transpose(rule: Function, arity: int, outputs: int) -> Function:
-    """`rule` is linear in the parameters after `arity`: its rows become columns."""
+def _transpose(rule: Function, arity: int, outputs: int,
+               conjugates: bool = False) -> Function:
+    """`rule` is linear in the parameters after `arity`: its rows become columns.
+
+    With `conjugates` over the real numbers: what it makes of a change is that times one
+    number and its conjugate times another.
+    """
     b = Builder(rule.params)
     args = [b.fresh(p) for p in rule.params[:arity]]
     given = [b.fresh("g") for _ in rule.results]
     yields: list[Value] = []
     for k in range(outputs):
-        unit = [ONE if j == k else ZERO for j in range(outputs)]
+        column = _column(b, rule, args, k, outputs, ONE)
+        other = _column(b, rule, args, k, outputs, literal(1j)) if conjugates else ()
         total: Value = ZERO
-        for g, d in zip(given, b.call(rule, *args, *unit), strict=True):
+        for g, d in zip(given, column, strict=True):
             total = b.add(total, b.mul(g, d))
-        yields.append(total)
+        yields.append(_halved(b, given, column, other) if conjugates else total)
     return clean(Function(f"{rule.name}_transposed", (*args, *given),
                           Block(tuple(b.statements), tuple(yields))))
+
+
+def _column(b: Builder, rule: Function, args: Sequence[Value], k: int, outputs: int,
+            unit: Value) -> tuple[Value, ...]:
+    """The results of `rule` for `unit` in place `k`."""
+    return b.call(rule, *args, *(unit if j == k else ZERO for j in range(outputs)))
+
+
+def _halved(b: Builder, given: Sequence[Value], of_one: Sequence[Value],
+            of_i: Sequence[Value]) -> Value:
+    """The cotangent of what gives `of_one` for a change 1 and `of_i` for one of 1j."""
+    total: Value = ZERO
+    for g, one, i in zip(given, of_one, of_i, strict=True):
+        turned = b.mul(literal(-0.5j), b.mul(g, i))
+        half = b.mul(literal(0.5), b.mul(g, one))
+        total = b.add(total, b.add(half, turned))
+        mirrored = b.add(half, b.mul(literal(-1.0), turned))
+        if not is_number(mirrored, 0):
+            total = b.add(total, b.let("conj", mirrored))
+    return total

@@ -1,6 +1,7 @@
 """The vocabulary of scalar functions.
 
 `vocabulary` is the table of builtins: `row` says what a row holds, `elementary` has
-those that backends compute, `composites` those made of others.  `names` are their
-Python names, `threads` the names for kernels of threads.
+those that backends compute, `composites` those made of others, `complex_numbers` what
+they are on complex numbers.  `names` are their Python names, `threads` the names for
+kernels of threads.
 """

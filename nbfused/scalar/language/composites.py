@@ -194,12 +194,15 @@ return select(abs(n) == 1.0, 0.0 - n*s, select(n == 0.0, c, -c))
         exact="cospi(a)", points=EVERYWHERE)
 
 # Near 0 the derivative cancels: five terms of its series there.
+SINC_SLOPE = (
+    "-3.289868133696453*a*(1.0 - 0.9869604401089358*a*a*(1.0"
+    " - 0.35248587146747707*a*a*(1.0 - 0.18277045187202515*a*a*(1.0"
+    " - 0.11215459546692452*a*a))))")
 compose("sinc", "a", """
 return select(a == 0.0, 1.0, sinpi(a)/(3.141592653589793*select(a == 0.0, 1.0, a)))
-""", "select(abs(a) < 0.05, -3.289868133696453*a*(1.0 - 0.9869604401089358*a*a*(1.0"
-        " - 0.35248587146747707*a*a*(1.0 - 0.18277045187202515*a*a*(1.0"
-        " - 0.11215459546692452*a*a)))), (cospi(a) - y)/select(a == 0.0, 1.0, a))",
-        real=True, doc="``sin(pi*a)/(pi*a)``, 1 at 0; NaN at inf and -inf.",
+""", f"select(abs(a) < 0.05, {SINC_SLOPE}, (cospi(a) - y)/select(a == 0.0, 1.0, a))",
+        real=True, on_complex="complex_sinc",
+        doc="``sin(pi*a)/(pi*a)``, 1 at 0; NaN at inf and -inf.",
         exact="sincpi(a)", points=(-2.3, -0.4, 0.0, 1e-3, 1.7, 30.25))
 
 # All terms of the power series are positive: nothing cancels.  From 30 on the
@@ -235,13 +238,13 @@ compose("i1", "a", _BESSEL.format(first="0.5*x", order=1, square=4.0)
 compose("fmax", "a, b", "return select(isnan(a), b, select(isnan(b), a, max(a, b)))",
         "0.0 if isnan(a) else 1.0 if isnan(b) or a > b else 0.5 if a == b else 0.0",
         "0.0 if isnan(b) else 1.0 if isnan(a) or b > a else 0.5 if a == b else 0.0",
-        rule="fmax", doc="The larger one; a number rather than NaN.",
-        exact="max(a, b)")
+        rule="fmax", real=True, on_complex="complex_fmax",
+        doc="The larger one; a number rather than NaN.", exact="max(a, b)")
 compose("fmin", "a, b", "return select(isnan(a), b, select(isnan(b), a, min(a, b)))",
         "0.0 if isnan(a) else 1.0 if isnan(b) or a < b else 0.5 if a == b else 0.0",
         "0.0 if isnan(b) else 1.0 if isnan(a) or b < a else 0.5 if a == b else 0.0",
-        rule="fmin", doc="The smaller one; a number rather than NaN.",
-        exact="min(a, b)")
+        rule="fmin", real=True, on_complex="complex_fmin",
+        doc="The smaller one; a number rather than NaN.", exact="min(a, b)")
 compose("heaviside", "a, b",
         "return select(a < 0.0, 0.0, select(a > 0.0, 1.0, select(a == 0.0, b, a)))",
         "0.0", "1.0 if a == 0.0 else 0.0",

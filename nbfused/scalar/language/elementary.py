@@ -55,7 +55,7 @@ define("neg", ("-1.0",), _ARITHMETIC, rule="negative", number=py.neg,
 define("pos", ("1.0",), _ARITHMETIC, rule="positive", number=py.pos, python="+{a}",
        passes=EVERY_KIND, cost=1, exact="a", points=EVERYWHERE)
 define("abs", ("sign(a)",), _ARITHMETIC, rule="absolute", aliases=(abs,), number=abs,
-       python="abs", numba="abs({a})", c=("abs", "fabs"),
+       python="abs", numba="abs({a})", c=("abs", "fabs"), on_complex="modulus",
        torch=("abs",), passes="bu", cost=1, exact="abs(a)", points=EVERYWHERE)
 
 # Numba: the first operand if it is a NaN; the second if that is, for then a > b is
@@ -64,11 +64,13 @@ define("max", ("1.0 if a > b else (0.0 if a < b else 0.5)",
                "1.0 if b > a else (0.0 if b < a else 0.5)"), _LARGER, rule="maximum",
        aliases=(max,), python="max", c=("max",), hip="maximum", cpu=FLOATS,
        numba="({a} if ({a} > {b}) | ({a} != {a}) else {b})", real=True,
+       on_complex="complex_max", ordering=True,
        on_bools="logical_or", cost=1, exact="max(a, b)")
 define("min", ("1.0 if a < b else (0.0 if a > b else 0.5)",
                "1.0 if b < a else (0.0 if b > a else 0.5)"), _LARGER, rule="minimum",
        aliases=(min,), python="min", c=("min",), hip="minimum", cpu=FLOATS,
        numba="({a} if ({a} < {b}) | ({a} != {a}) else {b})", real=True,
+       on_complex="complex_min", ordering=True,
        on_bools="logical_and", cost=1, exact="min(a, b)")
 
 
@@ -91,7 +93,7 @@ define("pow", ("0.0 if b == 0.0 and not isfinite(1.0/a) else "
                "- 1.0)",
                "y*log(a) if a > 0.0 else (0.0 if y == y else y)"), _POWER,
        rule="power", aliases=(pow,), number=py.pow, python="{a} ** {b}",
-       numba="math.pow",
+       numba="math.pow", on_complex="complex_pow",
        numba_complex="({t}(complex(1.0, 0.0)) if {b} == {t}(complex(0.0, 0.0)) else "
                      "({t}(complex(0.0, 0.0)) if {b}.real > {zero} else "
                      "{t}(complex(math.nan, math.nan))) "
@@ -129,7 +131,8 @@ define("invert", (None,), _BITS, number=_inverted, operator="(~{a})",
 def _compare(name: str, symbol: str, mirrored: str, rule: str) -> None:
     define(name, (None, None), _PREDICATE, rule=rule, number=getattr(py, name),
            operator=f"({{a}} {symbol} {{b}})", mirrored=mirrored, torch=(name,),
-           boolean=True, cost=1)
+           boolean=True, cost=1, ordering=symbol not in ("==", "!="),
+           on_complex="" if symbol in ("==", "!=") else f"complex_{name}")
 
 
 _compare("lt", "<", "gt", "less")
@@ -183,7 +186,7 @@ def _on_the_axis(name: str, imag: str) -> str:
 
 
 _function("sqrt", "The square root; its derivative at 0 is 0.",
-          "0.5/y if y > 0.0 else y", number=math.sqrt,
+          "0.5/y if y != 0.0 else y", number=math.sqrt,
           c=("sqrt", "__fsqrt_rn"), cost=4, exact="sqrt(a)", points=POSITIVE)
 _function("cbrt", "The cube root.",
           "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
@@ -194,21 +197,25 @@ _function("exp", "The exponential.",
           exact="exp(a)", points=EVERYWHERE)
 _function("exp2", "The power ``2**a``.",
           "0.6931471805599453*y", cpu=FLOATS, real=True, cost=10,
+          on_complex="complex_exp2",
           exact="mpf(2)**a", points=EVERYWHERE)
 _function("expm1", "``exp(a) - 1``, accurate for small `a`.",
           "exp(a)", cpu=FLOATS, real=True, cost=10, exact="expm1(a)",
+          on_complex="complex_expm1",
           points=EVERYWHERE)
 _function("log", "The natural logarithm.",
           "1.0/a", number=math.log, cpu=FLOATS, c=("log", "__logf"), cost=10,
           exact="log(a)", points=POSITIVE)
 _function("log2", "The logarithm with base 2.",
           "1.4426950408889634/a", number=math.log2, cpu=FLOATS, real=True,
-          c=("log2", "__log2f"), cost=10, exact="log(a, 2)", points=POSITIVE)
+          on_complex="complex_log2", c=("log2", "__log2f"), cost=10,
+          exact="log(a, 2)", points=POSITIVE)
 _function("log10", "The logarithm with base 10.",
           "0.4342944819032518/a", number=math.log10, cpu=FLOATS,
           c=("log10", "__log10f"), cost=10, exact="log10(a)", points=POSITIVE)
 _function("log1p", "``log(1 + a)``, accurate for small `a`.",
           "1.0/(1.0 + a)", cpu=FLOATS, real=True, cost=10, exact="log1p(a)",
+          on_complex="complex_log1p",
           points=(-0.9, *POSITIVE))
 _function("sin", "The sine of radians.",
           "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
@@ -245,6 +252,7 @@ _function("tanh", "The hyperbolic tangent.",
 # hypot and split roots: a*a would overflow long before the result does.
 _function("asinh", "The inverse hyperbolic sine, `numpy.arcsinh`.",
           "1.0/hypot(a, 1.0)", rule="arcsinh", torch=("asinh",),
+          on_complex="complex_asinh",
           exact="asinh(a)", points=EVERYWHERE)
 _function("acosh", "The inverse hyperbolic cosine, `numpy.arccosh`.",
           "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh",
@@ -277,7 +285,9 @@ _function("rint", "The nearest integer, the even one of two.",
           None, aliases=(round, np.round), numba="np.rint",
           cuda="libdevice.rint", c=("rint", "nearbyint"), torch=("round",), real=True,
           cost=1)
-define("sign", (None,), "The sign: -1, 0 or 1; NaN stays NaN.", real=True, cost=1,
+define("sign", (None,), "The sign: -1, 0 or 1, of a complex number one of modulus 1; "
+       "NaN stays NaN.", real=True, on_complex="complex_sign", ordering=True,
+       cost=1,
        numba="({t}(1.0) if {a} > {t}(0.0) else "
              "({t}(-1.0) if {a} < {t}(0.0) else {a}))")
 
@@ -318,11 +328,13 @@ _function("lgamma", "The logarithm of the absolute value of the gamma function."
           numpy=_by_element(_lgamma), number=math.lgamma, long=True,
           exact="loggamma(a)", points=(0.3, 1.7, 5.0, 100.0))
 
-_PART = "A part or the conjugate of a complex number; forward only."
+_PART = "A part or the conjugate of a complex number."
 
-define("real", (), _PART, arity=1, rule="absolute", numpy=np.real, python="np.real",
-       numba_complex="{a}.real", hip="{a}.real", passes=REAL_KINDS, c=("real",), cost=1)
-define("imag", (), _PART, arity=1, rule="absolute", numpy=np.imag, python="np.imag",
-       numba_complex="{a}.imag", hip="{a}.imag", c=("imag",), cost=1)
-define("conj", (), _PART, arity=1, rule="conjugate", python="np.conj",
-       numba_complex="{a}.conjugate()", passes=REAL_KINDS, c=("conj",), cost=1)
+define("real", ("1.0",), _PART, rule="absolute", numpy=np.real, python="np.real",
+       numba_complex="{a}.real", hip="{a}.real", passes=REAL_KINDS, c=("real",),
+       change="real", cost=1)
+define("imag", ("-1j",), _PART, rule="absolute", numpy=np.imag, python="np.imag",
+       numba_complex="{a}.imag", hip="{a}.imag", c=("imag",), change="real", cost=1)
+define("conj", ("1.0",), _PART, rule="conjugate", python="np.conj",
+       numba_complex="{a}.conjugate()", passes=REAL_KINDS, c=("conj",),
+       change="conjugate", cost=1)

@@ -12,7 +12,10 @@ from ...errors import DefinitionError
 from ...support.records import record
 from ..typing.python_numbers import plain_number
 
-__all__ = ["OPS", "Op", "define"]
+__all__ = ["NUMPY", "OPS", "Op", "define"]
+
+#: The attribute of an `Op.ordering` that is NumPy's function, not Python's operator.
+NUMPY = "numpy"
 
 #: Every operation by its name: `elementary` and `composites` have the rows.
 OPS: dict[str, Op] = {}
@@ -36,8 +39,7 @@ class Op:
     partials
         For each operand, the partial derivative as an expression in the operands
         ``a``, ``b``, ``c`` and the result ``y``; None where it is identically zero.
-        Empty: a composite is differentiated through its definition; what is none has
-        no derivative, and asking for one is an error.
+        Empty: a composite is differentiated through its definition.
     arity
         Number of operands.
     rule
@@ -82,13 +84,25 @@ class Op:
     boolean
         Whether the result is a bool.
     real
-        Whether complex operands are refused.
+        Whether backends compute it of real operands only: complex ones are refused, or
+        `on_complex`.
     passes
         Kinds of dtypes whose values it leaves as they are.
     of_integers
         For a predicate: what it says of every integer.
     on_bools
         The operation that it is on bools.
+    on_complex
+        The operation that it is on complex numbers: differentiated in its place, and
+        written out where it is `real`, since no backend computes it.
+    ordering
+        Whether it orders its operands, or 0 and its operand: complex ones only as
+        NumPy's function of that name, by `on_complex`; Python's operators refuse them,
+        and so do derivatives that hold for real numbers only.
+    change
+        How the change of a complex operand enters the result's: times the partial
+        derivative; ``"real"``, as the real part of that; ``"conjugate"``, as its
+        conjugate times the partial derivative.
     mirrored
         The comparison that it is with its operands exchanged.
     commutes
@@ -128,6 +142,9 @@ class Op:
     passes: str = ""
     of_integers: bool | None = None
     on_bools: str = ""
+    on_complex: str = ""
+    ordering: bool = False
+    change: str = ""
     mirrored: str = ""
     commutes: bool = False
     cost: int = 0
@@ -205,6 +222,9 @@ def _check(name: str, partials: tuple[str | None, ...], facts: dict[str, Any]) -
     if unknown:
         raise DefinitionError(f"{name}: {', '.join(sorted(unknown))}: no such fact of "
                               "a builtin; expected fields of Op")
+    if not partials and not facts.get("definition"):
+        raise DefinitionError(f"{name}: no partial derivatives, and no definition to "
+                              "differentiate; give them, None where one is zero")
     arity, rule = facts["arity"], facts["rule"]
     if partials and len(partials) != arity:
         raise DefinitionError(f"{name}: {len(partials)} partial derivatives for "

@@ -12,7 +12,7 @@ and PyTorch's names.  Conventions, the same on every backend:
 
 from __future__ import annotations
 
-from . import composites, elementary  # noqa: F401  # which fill the table
-from .row import OPS, Op
+from . import complex_numbers, composites, elementary  # noqa: F401  # which fill the table
+from .row import NUMPY, OPS, Op
 
-__all__ = ["OPS", "Op"]
+__all__ = ["NUMPY", "OPS", "Op"]

@@ -30,7 +30,7 @@ from ..ir.nodes import (
     regions,
     walk,
 )
-from ..language.vocabulary import OPS
+from ..language.vocabulary import NUMPY, OPS
 
 __all__ = ["python_text"]
 
@@ -244,7 +244,7 @@ class _Printer:
         special = _SPECIAL.get(s.op)
         if special is not None:
             return special(self, s)
-        text = OPS[s.op].python
+        text = f"np.{OPS[s.op].rule}" if s.attr == NUMPY else OPS[s.op].python
         if "{" in text:
             return text.format(**dict(zip("ab", map(self.value, s.args), strict=False)))
         return f"{text}({', '.join(map(self.bare, s.args))})"

@@ -14,7 +14,7 @@ from ...support.dtypes import DTYPES
 from ...support.records import record
 from ..ir.emit import Emitter
 from ..ir.nodes import EFFECTS, Function, Literal, Value, literal
-from ..language.vocabulary import OPS
+from ..language.vocabulary import NUMPY, OPS
 from ..typing.python_numbers import plain_number
 from .static import known_value
 
@@ -68,7 +68,10 @@ def operation(target: Any) -> Operation | None:
         return _cast(target)
     own = getattr(target, "__nbfused_op_name__", None)
     op = own if isinstance(own, str) else _foreign(target)
-    return None if op is None else Operation(op)
+    if op is None:
+        return None
+    ordering = isinstance(target, np.ufunc) and op in OPS and OPS[op].ordering
+    return Operation(op, NUMPY if ordering else None)
 
 
 def _foreign(target: Any) -> str | None:
@@ -142,7 +145,7 @@ def apply(emitter: Emitter, target: Operation, args: tuple[Value, ...], *,
     TypeError
         The number of arguments does not fit.
     """
-    form = _FORMS.get(target.op)
+    form = None if target.attr == NUMPY else _FORMS.get(target.op)
     if form is not None and (value := form(emitter, args, stem)) is not None:
         return value
     _check(target.op, len(args))

@@ -21,7 +21,7 @@ from ..ir.nodes import (
     at_line,
     rename,
 )
-from ..language.vocabulary import OPS
+from ..language.vocabulary import NUMPY, OPS
 from ..parse.functions import parse
 from .literals import number
 from .operations import Operations
@@ -36,6 +36,12 @@ def definition(op: str) -> Function:
     """The definition of a composite in terms of other operations."""
     function = parse(OPS[op].function)
     return replace(function, body=at_line(function.body, 0))
+
+
+@cache
+def _on_real() -> dict[str, str]:
+    """By each operation on complex numbers the one that it is on real ones."""
+    return {row.on_complex: op for op, row in OPS.items() if row.on_complex}
 
 
 class Lowering(Operations):
@@ -137,8 +143,13 @@ class Lowering(Operations):
         if s.op in ACCESSES:
             return self.access(s)
         args = [self.operand(v) for v in s.args]
+        real = _on_real().get(s.op)
+        if real and not any(self.compute(t).kind == "c" for _, t in args):
+            return self.let(replace(s, op=real))
         special = getattr(self, f"lower_{s.op}", None)
-        if special is not None:
+        if written := self.on_complex(s, args):
+            self.expand(replace(s, op=written, attr=None), args)
+        elif special is not None:
             special(s, args)
         elif s.op not in OPS:
             raise self.error(f"unknown operation {s.op}")
@@ -149,6 +160,13 @@ class Lowering(Operations):
         else:
             self.elementary(s, args)
         return None
+
+    def on_complex(self, s: Let, args: Sequence[Operand]) -> str:
+        """The operation to write out where backends have it of real operands only."""
+        row = OPS.get(s.op)
+        given = row is not None and any(self.compute(t).kind == "c" for _, t in args)
+        return row.on_complex if row and given and (
+            s.attr == NUMPY if row.ordering else row.real) else ""
 
     def expand(self, s: Let, args: Sequence[Operand]) -> None:
         """Write a composite's definition in its place."""
