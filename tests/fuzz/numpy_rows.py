@@ -229,8 +229,8 @@ LEFT_OUT: dict[str, str] = {
                      "linalg.tensorinv", "linalg.tensorsolve", "row_stack",
                      "unique_all", "unique_counts", "unique_inverse", "unpackbits"),
                     _LIKE),
-    **dict.fromkeys(("angle", "poly", "real_if_close", "sort_complex"),
-                    "it is of complex numbers, or gives them"),
+    **dict.fromkeys(("angle", "linalg.eig", "linalg.eigvals", "poly", "real_if_close",
+                     "sort_complex"), "it is of complex numbers, or gives them"),
     "argpartition": "the order within its parts is each library's own",
     "empty_like": "its elements are any",
 }
