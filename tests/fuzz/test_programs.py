@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 import nbfused as nf
+from nbfused.kernels.fusing import results
 from nbfused.kernels.fusing.program import Program as FusedProgram
 from nbfused.kernels.fusing.symbols.numbers import Number
 from nbfused.kernels.fusing.trace import Trace
@@ -103,8 +104,8 @@ def test_a_number_kept_from_the_first_call_is_noticed(monkeypatch):
 
 def test_a_value_of_too_few_digits_is_noticed(monkeypatch):
     """With every program rounded to float32 on the way."""
-    output = Trace._output
-    monkeypatch.setattr(Trace, "_output", lambda self, x, arrays: output(
-        self, x.astype("float32").astype(x.dtype) if getattr(x, "dtype", None) == "f8"
+    output = results._output
+    monkeypatch.setattr(results, "_output", lambda trace, x, arrays: output(
+        trace, x.astype("float32").astype(x.dtype) if getattr(x, "dtype", None) == "f8"
         and hasattr(x, "own") and x.own is None else x, arrays))
     assert is_found("fused: value: result")
