@@ -108,7 +108,7 @@ def test_lists_of_traced_values_are_arrays():
     def f(x):
         c, s = np.cos(x[0]), np.sin(x[0])
         turned = np.array([[c, -s], [s, c]]) @ np.array([x[:2], x[2:]])
-        return turned, np.array([x.sum(), 1, 2.5]), np.asarray(x), np.array(x, "f4")
+        return turned, np.array([x.sum(), 1, 2.5]), np.array([x, x], "f4")
 
     check(f, X)
     check(f, X.astype("f4"))

@@ -129,15 +129,13 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function with something traced: ``np.array`` makes an array of it."""
-    if not args or function not in _ARRAYS or not kwargs.keys() <= {"copy", "dtype"} \
-            or not _is_of_numpy((args, kwargs)):
+    """Call a function with something traced: ``np.array`` joins lists of it."""
+    if not args or not isinstance(args[0], (list, tuple)) or function not in _ARRAYS \
+            or not kwargs.keys() <= {"copy", "dtype"} or not _is_of_numpy(args):
         return function(*args, **kwargs)
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     made = _array_of(args[0])
-    if dtype is not None:
-        return made.astype(dtype)
-    return made.copy() if made is args[0] and function is np.array else made
+    return made if dtype is None else made.astype(dtype)
 
 
 def _is_of_numpy(tree: Any) -> bool:
