@@ -27,7 +27,8 @@ def check(function, *args):
         for made, expected in zip(fused(*args), function(*args), strict=True):
             assert type(made) is type(expected)
             assert made.dtype == expected.dtype
-            np.testing.assert_allclose(made, expected, rtol=1e-12)
+            exact = made.dtype == np.float64
+            np.testing.assert_allclose(made, expected, 1e-12 if exact else 1e-6)
             made[...] = 77  # which no later call may see
     assert fused.cache_info().currsize == 1
 
