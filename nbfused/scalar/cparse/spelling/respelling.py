@@ -169,8 +169,10 @@ class _Text:
         """A type in its place, a call with template arguments, or a name."""
         name = self.typename()
         if name is not None:
-            self.out.append(self.typed(name))
-            self.declarator(name)
+            text = self.typed(name)
+            self.out.append(text)
+            if not text.startswith(CAST):
+                self.declarator(name)
         elif self.peek(1) == "<" and self.is_type(self.peek(2)):
             self.explicit()
         elif not (self.declaring and self.declaring[1] == len(self.closing)
