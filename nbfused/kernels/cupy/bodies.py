@@ -185,7 +185,8 @@ def typed_text(function: Function, dtypes: Sequence[np.dtype],
 
     `raw` are those that are arrays.
     """
-    ranks = {str(s.args[0]): len(s.args) - 1 - (s.op != "load")
+    ranks = {str(s.args[0]): len(s.args) - 1 - (
+        0 if s.op == "load" else 2 if s.attr == "cas" else 1)
              for s in walk(inline(function).body)
              if isinstance(s, Let) and s.op in ACCESSES}
     rest = len(function.params) - len(dtypes)

@@ -165,8 +165,9 @@ class Program:
             return f"(({self.random.choice(INTEGERS)})({a}))"
         if pick < 0.88:
             return self.random.choice([
-                f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})", f"int{{__popc({a})"
-                "}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})", f"max<int>({a}, {b})"])
+                f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
+                f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
+                f"max<int>({a}, {b})"])
         if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"

@@ -47,7 +47,8 @@ def library(tmp_path_factory):
     if compiler is None:
         pytest.skip("no C++ compiler to compare with")
     folder = tmp_path_factory.mktemp("c")
-    (folder / "k.cpp").write_text(SHIM + PREAMBLE + "".join(ENTRY.format(*b) for b in BODIES.items()))
+    (folder / "k.cpp").write_text(SHIM + PREAMBLE + "".join(
+        ENTRY.format(*b) for b in BODIES.items()))
     subprocess.run([compiler, "-w", "-std=c++17", "-fwrapv", "-ffp-contract=off",
                     "-shared", "-fPIC", "-o", folder / "k.so", folder / "k.cpp"],
                    check=True)
