@@ -296,7 +296,8 @@ def label(put):
 def sums_of_labels(put):
     sums = put(np.zeros(COUNT + 1))
     ElementwiseKernel("T x, int32 k", "raw T sums",
-                      "if (k > 0) atomicAdd(&sums[k], x);", "sums_of_labels")(put(IMAGE), put(LABELS), sums)
+                      "if (k > 0) atomicAdd(&sums[k], x);", "sums_of_labels")(
+        put(IMAGE), put(LABELS), sums)
     return nf.to_numpy(sums)[1:], ndi.sum_labels(IMAGE, LABELS, np.arange(COUNT) + 1)
 
 
