@@ -16,8 +16,8 @@ from .expressions import as_type
 from .scope import Scope
 from .spelling import REFERENCE
 from .structs import flat, leaf_names, nested
-from .tree import kind, walk
-from .values import Typed, Variable, converted, store
+from .tree import kind, stores, walk
+from .values import Typed, Variable, call, constant, converted, store, subscript
 
 __all__ = ["DeviceCall", "Effects", "Parameter", "build_function",
            "declare_parameter", "device_function", "return_value"]
@@ -52,8 +52,9 @@ def declare_parameter(scope: Scope, p: Parameter) -> Variable:
 def build_function(scope: Scope, name: str, variables: Sequence[Variable], tree: Any,
                    last: list[ast.stmt], source: Source) -> Function:
     """The function of a body, by way of the scalar language; `last` ends it."""
+    first = scope.unit.constants(scope, tree)
     with scope.block():
-        body = [*scope.statements(tree.body.block_items or ()), *last]
+        body = [*first, *scope.statements(tree.body.block_items or ()), *last]
     return parse_tree(name, [v.name for v in variables], body, source,
                       scope.unit.outside)
 
@@ -101,18 +102,29 @@ def device_function(scope: Scope, node: Any, name: str, args: Sequence[Any],
 
 
 def _argument(scope: Scope, declared: Any, node: Any) -> Typed:
-    """A value, or a raw array that a pointer takes."""
-    if kind(declared.type) != "PtrDecl":
+    """A value, or an array that a pointer takes."""
+    if not _is_pointer(declared):
         return scope.value(node)
     variable = scope.lookup(getattr(node, "name", "")) if kind(node) == "ID" else None
-    if variable is None or variable.kind != "raw":
-        scope.refuse(node, f"the pointer {declared.name!r} takes a raw array by its "
-                           "name")
+    if variable is None or variable.kind == "value" or len(variable.shape) > 1:
+        scope.refuse(node, f"the pointer {declared.name!r} takes a raw array, or an "
+                           "array of one dimension, by its name")
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
 
 
+def _is_pointer(declared: Any) -> bool:
+    """True for ``T* p`` and ``T p[]``."""
+    return kind(declared.type) in ("PtrDecl", "ArrayDecl")
+
+
+def _listed(array: Variable, names: Sequence[str]) -> ast.stmt:
+    """An array of a body gets its elements."""
+    return ast.Assign([store(array.name)], call("list", ast.Tuple(
+        [ast.Name(n, ast.Load()) for n in names], ast.Load())))
+
+
 def _writable(scope: Scope, node: Any) -> bool:
-    """True if a raw array may be written to."""
+    """True if an array may be written to."""
     variable = scope.lookup(node.name)
     return variable is not None and not variable.constant
 
@@ -126,6 +138,10 @@ class DeviceCall:
         What the function takes: numbers, structs, raw arrays.
     references
         The positions of those that it changes.
+    arrays
+        The arrays of the caller's body by their positions: passed as their elements.
+    changed
+        The positions of those among them that it changes.
     result
         The dtype of what it returns; None for nothing.
     """
@@ -140,22 +156,26 @@ class DeviceCall:
         self.scope.types = {**self.unit.types,
                             **self._deduced(caller, node, declared, types)}
         self.params = [
-            Parameter(d.name, self.scope.dtype(d.type), kind(d.type) == "PtrDecl",
-                      kind(d.type) != "PtrDecl" or _writable(caller, a))
+            Parameter(d.name, self.scope.dtype(d.type), _is_pointer(d),
+                      not _is_pointer(d) or _writable(caller, a))
             for d, a in zip(declared, args, strict=True)]
+        self.arrays = {k: v for k, a in enumerate(args) if self.params[k].raw
+                       and (v := caller.lookup(a.name)) and v.kind == "local"}
+        written = stores(target.body, self.unit.changes)
+        self.changed = [k for k in self.arrays if self.params[k].name in written]
         self.references = [k for k, d in enumerate(declared) if REFERENCE in d.quals]
         returned = target.decl.type.type
         self.result = None if getattr(returned.type, "names", None) == ["void"] else \
             self.scope.dtype(returned)
-        for p, v in zip(self.params, given, strict=True):
-            if p.raw and p.dtype != v.dtype:
+        for p, value in zip(self.params, given, strict=True):
+            if p.raw and p.dtype != value.dtype:
                 caller.refuse(node, f"the pointer {p.name!r} of {self.name}() is of "
-                                    f"{p.dtype}, got an array of {v.dtype}")
+                                    f"{p.dtype}, got an array of {value.dtype}")
 
     @property
     def changes(self) -> bool:
         """Whether the call is more than a value."""
-        return bool(self.references) or self.result is None
+        return bool(self.references or self.changed) or self.result is None
 
     def _deduced(self, caller: Scope, node: Any, declared: Sequence[Any],
                  types: Sequence[np.dtype]) -> dict[str, np.dtype]:
@@ -167,7 +187,7 @@ class DeviceCall:
         found = dict(zip(names, types, strict=False))
         for d, v in zip(declared, self.given, strict=True):
             inner = d.type
-            while kind(inner) in ("PtrDecl", "TypeDecl"):
+            while kind(inner) in ("PtrDecl", "ArrayDecl", "TypeDecl"):
                 inner = inner.type
             name = getattr(inner, "names", [""])[0]
             if name not in names or name in names[:len(types)]:
@@ -189,9 +209,13 @@ class DeviceCall:
         if f".{key}" not in self.unit.outside:
             self.unit.outside[f".{key}"] = self._function(key)
         nodes: list[ast.expr] = []
-        for p, v, a in zip(self.params, self.given, self.args, strict=True):
+        for k, (p, v, a) in enumerate(zip(self.params, self.given, self.args,
+                                          strict=True)):
+            if k in self.arrays:
+                nodes += [subscript(self.arrays[k].name, constant(j), ast.Load())
+                          for j in range(self.arrays[k].shape[0])]
             if p.raw:
-                nodes.append(v.node)
+                nodes += [] if k in self.arrays else [v.node]
                 continue
             if p.dtype.names and isinstance(v.node, ast.Call):
                 scope.refuse(a, "a struct that a function returns is passed on by way "
@@ -200,11 +224,12 @@ class DeviceCall:
         return ast.Call(ast.Name(f".{key}", ast.Load()), nodes, [])
 
     def _types(self) -> list[Any]:
-        return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params)]
+        return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params),
+                *((k, v.shape) for k, v in self.arrays.items())]
 
     def value(self, scope: Scope, node: Any) -> Typed:
         """The value of a call that is a value."""
-        if self.references:
+        if self.references or self.changed:
             scope.refuse(node, f"{self.name}() changes its arguments, and stands in no "
                                "expression; store its value first")
         if self.result is None:
@@ -225,6 +250,8 @@ class DeviceCall:
 
         dtypes = [self.params[k].dtype for k in self.references]
         dtypes = [*([] if self.result is None else [self.result]), *dtypes]
+        dtypes += [self.params[k].dtype for k in self.changed
+                   for _ in range(self.arrays[k].shape[0])]
         if any(d.names for d in dtypes):
             scope.refuse(node, f"{self.name}() changes or returns a struct beside a "
                                "reference; return the struct alone")
@@ -246,7 +273,11 @@ class DeviceCall:
 
         statements: list[ast.stmt] = []
         seen: set[str] = set()
-        for k, v in zip(self.references, found[self.result is not None:], strict=True):
+        found = list(found)
+        first = int(self.result is not None)
+        places = found[first:first + len(self.references)]
+        rest = iter(found[first + len(self.references):])
+        for k, v in zip(self.references, places, strict=True):
             target, given = self.args[k], self.given[k]
             name = getattr(target, "name", None)
             if kind(target) not in ("ID", "ArrayRef", "StructRef"):
@@ -260,6 +291,12 @@ class DeviceCall:
             seen.add(str(name))
             value = ID(f"__{self.name}_{found.index(v)}", node.coord)
             statements += scope.statement(Assignment("=", target, value, node.coord))
+        for array in (self.arrays[k] for k in self.changed):
+            if array.name in seen:
+                scope.refuse(node, f"{array.name!r} is given twice; give a copy")
+            seen.add(array.name)
+            statements.append(_listed(array, [
+                next(rest).name for _ in range(array.shape[0])]))
         return statements
 
     def _function(self, name: str) -> Function:
@@ -267,7 +304,17 @@ class DeviceCall:
         scope = self.scope
         names: list[str] = []
         first: list[ast.stmt] = []
-        for p in self.params:  # by value: a copy that the function may change
+        self.unit.outside[".list"] = list
+        first += self.unit.constants(scope, self.target)
+        for k, p in enumerate(self.params):  # by value: a copy that may change
+            if k in self.arrays:
+                variable = scope.declare(p.name, p.dtype, "local",
+                                         self.arrays[k].shape, not p.written)
+                parts = [scope.declare(f"__{p.name}_{j}", p.dtype).name
+                         for j in range(variable.shape[0])]
+                names += parts
+                first.append(_listed(variable, parts))
+                continue
             variable = declare_parameter(scope, p)
             parts = leaf_names(scope, variable)
             names += parts
@@ -279,7 +326,8 @@ class DeviceCall:
                 (n.expr is None) != (self.result is None) for n in returns):
             self.unit.refuse(self.target, f"{self.name}() returns a value, or is void "
                                           "and returns nothing")
-        changed = [scope.lookup(self.params[k].name) for k in self.references]
+        changed = [scope.lookup(self.params[k].name)
+                   for k in (*self.references, *self.changed)]
         scope.leave = lambda node: self._leave(node, [v for v in changed if v])
         last = scope.leave(None) if self.result is None else []
         self.unit.open.append(self.name)
@@ -299,7 +347,9 @@ class DeviceCall:
             if value.dtype.names and isinstance(value.node, ast.Call):
                 return [ast.Return(value.node)]  # the parts as a function gave them
             found = flat(value)
-        found += [ast.Name(v.name, ast.Load()) for v in changed]
+        for v in changed:
+            found += [ast.Name(v.name, ast.Load())] if v.kind != "local" else [
+                subscript(v.name, constant(j), ast.Load()) for j in range(v.shape[0])]
         if len(found) > 1:
             return [ast.Return(ast.Tuple(found, ast.Load()))]
         return [ast.Return(found[0] if found else None)]

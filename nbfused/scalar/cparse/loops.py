@@ -94,7 +94,9 @@ def _counted(scope: Scope, node: Any) -> list[ast.stmt] | None:
     stride = scope.typed(step).number if step is not None else 1
     if not isinstance(stride, int) or stride <= 0:
         return None
-    start, stop = scope.typed(decl.init), scope.typed(limit)
+    listed = kind(decl.init) == "InitList" and len(decl.init.exprs) == 1
+    start = scope.typed(decl.init.exprs[0] if listed else decl.init)
+    stop = scope.typed(limit)
     dtype = scope.dtype(decl, start)
     if dtype.kind not in "iu" or stop.dtype.kind not in "iu":
         return None

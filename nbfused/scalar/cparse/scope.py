@@ -48,6 +48,8 @@ class Scope:
         What the names of types stand for here.
     blocks
         The variables of each open block by their names in C, the innermost last.
+    constants
+        The constants of the preamble that the function names.
     taken
         The names in the Python tree.
     before_continue
@@ -60,6 +62,7 @@ class Scope:
         self.grammar, self.unit, self.source = grammar, unit, source
         self.types: Mapping[str, np.dtype] = unit.types
         self.blocks: list[dict[str, Variable]] = [{}]
+        self.constants: dict[str, Variable] = {}
         self.taken: set[str] = set()
         self.before_continue: list[Last] = []
         self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
@@ -79,12 +82,21 @@ class Scope:
         finally:
             self.blocks.pop()
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Declare what every other name hides: constants of the preamble."""
+        inside, self.blocks = self.blocks, [self.constants]
+        try:
+            yield
+        finally:
+            self.blocks = inside
+
     def lookup(self, name: str) -> Variable | None:
         """The variable of that name, of the innermost block."""
         for block in reversed(self.blocks):
             if name in block:
                 return block[name]
-        return None
+        return self.constants.get(name)
 
     def unique(self, names: Iterable[str]) -> set[str]:
         """The variables of some names; a reference is the variable that it is of."""

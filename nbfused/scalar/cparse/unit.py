@@ -13,7 +13,7 @@ from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
 from .spelling import REFERENCE, Spelling
-from .tree import kind
+from .tree import kind, walk
 from .types import ALIASES, type_name
 
 __all__ = ["Unit"]
@@ -46,6 +46,8 @@ class Unit:
         Text by the name of the file that pycparser is given.
     functions
         The functions of the preamble.
+    globals
+        The constants of the preamble.
     open
         The functions that are being translated, callers first.
     """
@@ -58,6 +60,7 @@ class Unit:
         self.spelling = Spelling()
         self.spelling.types |= set(types)
         self.functions: dict[str, Any] = {}
+        self.globals: dict[str, Any] = {}
         self.open: list[str] = []
 
     def read(self, body: str, before: str, after: str) -> Any:
@@ -82,9 +85,28 @@ class Unit:
             elif kind(node) == "Decl" and kind(node.type) == "Struct":
                 self.types[node.type.name] = self.dtype(node.type, self.types)
             elif kind(node) == "Decl" and kind(node.type) != "FuncDecl":
-                self.refuse(node, "a variable of the preamble is not understood here; "
-                                  "use #define, or pass it as an argument")
+                self._keep_constant(node)
         return self.functions.pop(KERNEL)
+
+    def _keep_constant(self, node: Any) -> None:
+        """Keep a constant of the preamble for the functions that name it."""
+        inner = node.type
+        while kind(inner) == "ArrayDecl":
+            inner = inner.type
+        if node.init is None or "const" not in (*node.quals, *inner.quals):
+            self.refuse(node, f"the variable {node.name!r} of the preamble is no "
+                              "constant; give it a value and const, or pass it as an "
+                              "argument")
+        self.globals[node.name] = node
+
+    def constants(self, scope: Any, function: Any) -> list[Any]:
+        """The statements that declare what a function names of the preamble."""
+        named = _names(function.body)
+        for name, node in reversed(self.globals.items()):
+            named |= _names(node) if name in named else set()
+        with scope.outside():
+            return [s for name, node in self.globals.items() if name in named
+                    for s in scope.statement(node)]
 
     def expression(self, text: str) -> Any:
         """The definition of a kernel that returns an expression, and does no more."""
@@ -124,7 +146,7 @@ class Unit:
             return []
         return [a for a, d in zip(node.args.exprs, target.decl.type.args.params,
                                   strict=False)
-                if REFERENCE in d.quals or (kind(d.type) == "PtrDecl"
+                if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
 
     # Errors ------------------------------------------------------------------------
@@ -172,3 +194,8 @@ class Unit:
         if found is None:
             self.refuse(node, f"the type {name!r} has no dtype", source)
         return found
+
+
+def _names(node: Any) -> set[str]:
+    """The names that a tree reads or assigns."""
+    return {n.name for n in walk(node) if kind(n) == "ID"}

@@ -238,11 +238,15 @@ def median(put):
                          + inside(int(i) % cols + b, cols, 0)];
             count++;
         }
-        for (int a = 1; a < 9; a++)
-            for (int b = a; b > 0 && v[b - 1] > v[b]; b--) exchange(v[b - 1], v[b]);
+        sort(v, 9);
         y = v[4];""", "median", preamble=BORDER + """
         template<typename T>
-        __device__ void exchange(T& a, T& b) { const T t{a}; a = b; b = t; }""")
+        __device__ void exchange(T& a, T& b) { const T t{a}; a = b; b = t; }
+        template<typename T> __device__ void sort(T* v, int n) {
+            for (int a = 1; a < n; a++)
+                for (int b = a; b > 0 && v[b - 1] > v[b]; b--)
+                    exchange(v[b - 1], v[b]);
+        }""")
     return kernel(put(IMAGE.ravel()), 7, 9, size=63), ndi.median_filter(
         IMAGE, 3).ravel()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.interpolate as si
 import scipy.ndimage as ndi
-from scipy import stats
+from scipy import special, stats
 from scipy.spatial import distance
 from scipy.stats import qmc
 
@@ -175,6 +175,22 @@ def horner(put):
         do { s = s * x + c[k]; k++; } while (k < n);
         y = s;""", "horner")
     return kernel(put(AT), put(VALUES), 12), np.polyval(VALUES, AT)
+
+
+def bessel(put):
+    """A series whose coefficients the preamble holds, as in Cephes."""
+    kernel = ElementwiseKernel("T x", "T y", "y = series(x * x / 4, TERMS, COUNT)",
+                               "bessel", preamble="""
+        __constant__ const double TERMS[] = {
+            1, -1, 1 / 4., -1 / 36., 1 / 576., -1 / 14400., 1 / 518400.};
+        const int COUNT = 7;
+        __device__ double series(double x, const double* terms, int n) {
+            double s{terms[n - 1]};
+            for (int k{n - 2}; k >= 0; k--) s = s * x + terms[k];
+            return s;
+        }""")
+    x = np.linspace(0, 0.3, 9)
+    return kernel(put(x)), special.j0(x)
 
 
 # Sampling -----------------------------------------------------------------------------
@@ -395,9 +411,9 @@ def distances(kind, expected):
 
 CASES = {f.__name__: f for f in (
     linear, piecewise_polynomial, slopes_of_pchip, hermite, b_spline, bilinear,
-    cubic_weights, radial, horner, draws_by_weight, xorshift, splitmix, van_der_corput,
-    gray_code, bit_lengths, box_muller, histogram, weighted_counts, ranks,
-    concordant_pairs, quantiles, running_moments)}
+    cubic_weights, radial, horner, bessel, draws_by_weight, xorshift, splitmix,
+    van_der_corput, gray_code, bit_lengths, box_muller, histogram, weighted_counts,
+    ranks, concordant_pairs, quantiles, running_moments)}
 CASES |= {f"bisection, {side}": bisection(side) for side in ("left", "right")}
 CASES |= {f"distances, {kind}": distances(kind, distance.cdist(TABLE[:4], TABLE, kind))
           for kind in ("euclidean", "cityblock", "chebyshev", "canberra")}

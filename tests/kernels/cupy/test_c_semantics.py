@@ -236,6 +236,21 @@ PREAMBLES = {
         "__device__ float sum(const Pair& p) { return p.a + p.k; }",
         "Pair p = made(x, j); p = next(p); Pair q = again(p); z = sum(q) "
         "+ made(y, 2).a + sum(Pair{x, 1});"),
+    "arrays by pointers": (
+        "template <typename T> __device__ void sort(T* v, int n) { for (int a = 1; a < "
+        "n; a++) for (int b = a; b > 0 && v[b - 1] > v[b]; b--) { T t = v[b]; v[b] = "
+        "v[b - 1]; v[b - 1] = t; } }\n"
+        "template <typename T> __device__ T sum(const T v[], int n) { T s{}; "
+        "while (n > 0) { n--; s += v[n] * n; } return s; }\n"
+        "__device__ int first(float* v, int n) { v[n - 1] *= 2; return v[0]; }",
+        "float v[4] = {y, x, 1}, w[2] = {x, y}; sort(v, 4); sort(w, 2); "
+        "int k = first(v, 3); z = sum(v, 4) + 10 * sum(w, 2) + k + v[2];"),
+    "constants": (
+        "__device__ const double C[] = {1, 2.5, 3};\nconst int N = 3, M = N - 1;\n"
+        "__device__ double series(double x, const double* c, int n) { double s = 0; "
+        "for (int k = 0; k < n; k++) s = s * x + c[k]; return s; }\n"
+        "__device__ double at(int k) { return C[k] + M; }",
+        "float N = x; z = series(N, C, 3) + at(M) + C[1];"),
     "macro that is a function": ("#define APPLY(f, v) f(v)\n__device__ float one(float "
                                  "v) { return v + 1; }", "z = APPLY(one, x);"),
     "typedef": ("typedef float real;", "real r = x; z = r * real(j);"),

@@ -23,3 +23,18 @@ def test_a_pasted_kernel(name, device):
 
 def test_there_are_sixty():
     assert len(CASES) >= 60
+
+
+@pytest.mark.parametrize("kind", ["ptx", "hip"])
+def test_the_text_for_gpus(kind):
+    """Structs, switch, references and bits are printed for both, without a device."""
+    kernel = nf.ElementwiseKernel("T x, T y", "T z", """
+        P p{x, 2};
+        switch (int(y)) {
+            case 1: p.a *= 2;
+            case 2: z = p.a; break;
+            default: bump(p.b); z = p.b + __popc(int(x));
+        }""", "printed", preamble="""
+        struct P { double a; int b; };
+        template<typename T> __device__ void bump(T& a) { a += 1; }""")
+    assert {"ptx": "and.b32", "hip": "shift_right"}[kind] in str(kernel.source(kind))

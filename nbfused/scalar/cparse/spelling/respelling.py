@@ -25,7 +25,7 @@ REFERENCE = "volatile"
 
 _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
-    "__noinline__", "__restrict__", "typename", "volatile", "register",
+    "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
 _NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math"})
 _REFUSED = {
