@@ -16,7 +16,7 @@ from .expressions import as_type
 from .scope import Scope
 from .spelling import REFERENCE
 from .structs import flat, leaf_names, nested
-from .tree import kind, stores, walk
+from .tree import has_atomics, kind, stores, walk
 from .values import Typed, Variable, call, constant, converted, store, subscript
 
 __all__ = ["DeviceCall", "Effects", "Parameter", "build_function",
@@ -280,6 +280,9 @@ class DeviceCall:
         for k, v in zip(self.references, places, strict=True):
             target, given = self.args[k], self.given[k]
             name = getattr(target, "name", None)
+            if has_atomics(target, self.unit.changes):
+                scope.refuse(node, "an atomic function in the index of a reference is "
+                                   "not understood here; store its value first")
             if kind(target) not in ("ID", "ArrayRef", "StructRef"):
                 scope.refuse(node, f"the reference {self.params[k].name!r} takes a "
                                    "variable or an element")

@@ -119,6 +119,9 @@ def _check_new(scope: Scope, node: Any) -> None:
 def _local_array(scope: Scope, node: Any) -> list[ast.stmt]:
     """An array of the body: its elements are variables."""
     shape, dtype = _extents(scope, node), scope.dtype(node)
+    if dtype.names is not None:
+        scope.refuse(node, f"{node.name!r} is an array of structs; make one of each "
+                           "member")
     given = list(getattr(node.init, "exprs", () if node.init is None
                          else (node.init,)))
     values = [literal(0, dtype) if v is None else scope.typed(v)

@@ -185,7 +185,8 @@ class Unit:
             if kind(m) != "Decl" or kind(m.type) != "TypeDecl" or m.init is not None:
                 self.refuse(m, "the members of a struct are numbers and structs, "
                                "without arrays, pointers and initial values", source)
-        return np.dtype([(m.name, self.dtype(m, types, source)) for m in node.decls])
+        return np.dtype([(m.name, self.dtype(m, types, source)) for m in node.decls],
+                        align=True)
 
     def named_dtype(self, node: Any, name: str, types: Mapping[str, np.dtype],
                     source: Source | None = None) -> np.dtype:

@@ -197,6 +197,9 @@ FLOATS = {
                       "S s = u * 300; z = u + s;",
     "constants": "constexpr int K = 3; const int M = K + 1; float a[M]; a[K] = x; "
                  "z = a[M - 1] * K;",
+    "less than a cast": "z = (x < int(y)) + 2 * (j < float(3)) + 4 * (x < (y > 0)) + "
+                        "8 * (j < int(x) && y > (2)) + (x < int{3}) * 16;",
+    "the size of a struct": "struct P { char a; double b; int c; }; z = sizeof(P);",
     "template arguments": "z = max<float>(j, x) + std::min<int>(x, 2) + max<double>(y, "
                           "0.5);",
     "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",

@@ -173,7 +173,7 @@ class _Text:
             self.out.append(text)
             if not text.startswith(CAST):
                 self.declarator(name)
-        elif self.peek(1) == "<" and self.is_type(self.peek(2)):
+        elif self.peek(1) == "<" and self.has_types():
             self.explicit()
         elif not (self.declaring and self.declaring[1] == len(self.closing)
                   and _last(self.out) == "," and self.declarator(self.declaring[0])):
@@ -221,6 +221,13 @@ class _Text:
         return not (self.inside or "}" in self.closing) or self.peek(2) == ")" or (
             self.is_type(self.peek(2)) and self.peek(3) not in ("(", "{", "<"))
 
+    def has_types(self) -> bool:
+        """True for ``f<T>(``, false for ``a < T(b)``."""
+        ahead = 2
+        while self.is_type(self.peek(ahead)) or (ahead > 2 and self.peek(ahead) == ","):
+            ahead += 1
+        return ahead > 2 and self.peek(ahead) == ">" and self.peek(ahead + 1) == "("
+
     def explicit(self) -> None:
         """``f<T>(x)``, where the types of a template are given."""
         name = self.take()
@@ -234,8 +241,6 @@ class _Text:
             if self.peek() == ",":
                 self.take()
         self.expect(">")
-        if self.peek() != "(":
-            raise self.error(f"{name}<{', '.join(types)}> that is not called is")
         given = f"{name}_{len(self.spelling.explicit)}"
         self.spelling.explicit[EXPLICIT + given] = name, tuple(types)
         self.out.append(EXPLICIT + given)
