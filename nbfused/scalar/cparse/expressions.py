@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..source.resolve import Operation
 from .cuda_functions import CONSTANTS, divide
 from .scope import ExpressionParser, Scope
-from .tree import kind
+from .tree import kind, walk
 from .types import common_dtype, promote
-from .values import Typed, call, converted, literal, operand
+from .values import Typed, Variable, call, converted, literal, operand, store
 
 __all__ = ["BOOL", "EXPRESSIONS", "as_type", "combine"]
 
@@ -128,7 +128,13 @@ def _parse_logical(scope: Scope, node: Any) -> Typed:
         values.append(inner.right)
         inner = inner.left
     return Typed(ast.BoolOp(_LOGICAL[node.op](), [
-        scope.truth(v) for v in (inner, *reversed(values))]), BOOL)
+        scope.truth(inner), *_perhaps_truths(scope, reversed(values))]), BOOL)
+
+
+def _perhaps_truths(scope: Scope, nodes: Iterable[Any]) -> list[ast.expr]:
+    """Conditions that are not always computed."""
+    with scope.perhaps():
+        return [scope.truth(n) for n in nodes]
 
 
 def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
@@ -161,9 +167,12 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
     if node.op == "!":
         return Typed(ast.UnaryOp(ast.Not(), scope.truth(node.expr)), BOOL)
     if node.op == "sizeof":
-        dtype = scope.dtype(node.expr) if kind(node.expr) == "Typename" \
-            else scope.typed(node.expr).dtype
+        with scope.perhaps():  # what it measures is not computed
+            dtype = scope.dtype(node.expr) if kind(node.expr) == "Typename" \
+                else scope.value(node.expr).dtype
         return literal(dtype.itemsize, _UINT64)
+    if node.op[-2:] in ("++", "--"):
+        return _parse_change(scope, node)
     if node.op not in ("+", "-", "~"):
         scope.refuse(node, _UNARY.get(node.op, f"the operator {node.op} is not "
                                                "understood here"))
@@ -181,7 +190,8 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
 
 def _parse_ternary(scope: Scope, node: Any) -> Typed:
     """Parse ``c ? a : b``, of which one side is computed."""
-    a, b = scope.value(node.iftrue), scope.value(node.iffalse)
+    with scope.perhaps():
+        a, b = scope.value(node.iftrue), scope.value(node.iffalse)
     if a.dtype != b.dtype and (a.dtype.names or b.dtype.names):
         scope.refuse(node, "both sides of ?: must be structs of one type")
     dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
@@ -208,10 +218,46 @@ def as_type(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
     return Typed(converted(value, dtype), dtype)
 
 
-def _refuse_assignment(scope: Scope, node: Any) -> NoReturn:
-    """An assignment inside an expression."""
-    scope.refuse(node, "an assignment inside an expression is not understood here; "
-                       "make it a statement of its own")
+def _parse_change(scope: Scope, node: Any) -> Typed:
+    """Parse ``k++``, ``--k`` and ``(k = x)`` inside an expression.
+
+    The change runs before the statement, so nothing else in that may name `k`.
+    """
+    before, step = scope.before, kind(node) == "UnaryOp"
+    target = node.expr if step else node.lvalue
+    variable = scope.lookup(target.name) if kind(target) == "ID" else None
+    what = f"{node.op.lstrip('p')} inside an expression"
+    if variable is None or variable.kind != "value" or variable.constant:
+        scope.refuse(node, f"{what} changes variables only, no elements, members or "
+                           "constants; make it a statement of its own")
+    if before is None:
+        scope.refuse(node, f"{what} that is computed under a condition is not "
+                           "understood here; make it a statement of its own")
+    if id(node) in before.values:
+        return before.values[id(node)]
+    if _named(scope, before.root, variable) > _named(scope, node, variable):
+        scope.refuse(node, f"{target.name!r} is named beside a {what}, where C++ "
+                           "leaves the order open; make it a statement of its own")
+    old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
+    new = combine(scope, node, node.op[-1], old, literal(1, _INT32)) if step else \
+        scope.value(node.rvalue)
+    if not step and node.op != "=":
+        new = combine(scope, node, node.op[:-1], old, new)
+    found = old
+    if node.op.startswith("p"):
+        kept = scope.declare(f"__old_{target.name}", variable.dtype)
+        before.statements.append(ast.Assign([store(kept.name)], old.node))
+        found = Typed(ast.Name(kept.name, ast.Load()), variable.dtype)
+    new = as_type(scope, node, new, variable.dtype)
+    before.statements.append(ast.Assign([store(variable.name)],
+                                        converted(new, variable.dtype)))
+    before.values[id(node)] = found
+    return found
+
+
+def _named(scope: Scope, node: Any, variable: Variable) -> int:
+    """How often a tree names a variable."""
+    return sum(kind(n) == "ID" and scope.lookup(n.name) == variable for n in walk(node))
 
 
 def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
@@ -235,13 +281,10 @@ def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
 _UNARY = {
     "*": "a pointer is not understood here; index the array",
     "&": "the address of a value is not understood here; only atomics take one",
-    **dict.fromkeys(("++", "--", "p++", "p--"),
-                    "++ and -- inside an expression are not understood here; make "
-                    "them statements of their own"),
 }
 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,
     "UnaryOp": _parse_unary, "TernaryOp": _parse_ternary, "Cast": _parse_cast,
-    "Assignment": _refuse_assignment,
+    "Assignment": _parse_change,
 }

@@ -56,23 +56,40 @@ def _parse_for(scope: Scope, node: Any) -> list[ast.stmt]:
         def step() -> list[ast.stmt]:
             return [] if node.next is None else scope.statement(node.next)
 
-        test = constant(True) if node.cond is None else scope.truth(node.cond)
-        body = [*_loop_body(scope, node.stmt, step), *step()]
+        test, leave = _condition(scope, node.cond)
+        body = [*leave, *_loop_body(scope, node.stmt, step), *step()]
         return [*start, ast.While(test, body or [ast.Pass()], [])]
 
 
 def _parse_while(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``while (c) …``."""
-    test = scope.truth(node.cond)
-    return [ast.While(test, _loop_body(scope, node.stmt) or [ast.Pass()], [])]
+    test, leave = _condition(scope, node.cond)
+    body = [*leave, *_loop_body(scope, node.stmt)]
+    return [ast.While(test, body or [ast.Pass()], [])]
+
+
+def _condition(scope: Scope, node: Any) -> tuple[ast.expr, list[ast.stmt]]:
+    """The test of a loop; where it changes variables, True and what leaves the loop."""
+    if node is None:
+        return constant(True), []
+    with scope.evaluated(node) as before:
+        test = scope.truth(node)
+    if not before.statements:
+        return test, []
+    return constant(True), [*before.statements, _leave_unless(test)]
+
+
+def _leave_unless(test: ast.expr) -> ast.stmt:
+    return ast.If(ast.UnaryOp(ast.Not(), test), [ast.Break()], [])
 
 
 def _parse_do_while(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``do … while (c)``: an endless loop that ends by ``break``."""
 
     def test() -> list[ast.stmt]:
-        stop = ast.UnaryOp(ast.Not(), scope.truth(node.cond))
-        return [ast.If(stop, [ast.Break()], [])]
+        with scope.evaluated(node.cond) as before:
+            found = scope.truth(node.cond)
+        return [*before.statements, _leave_unless(found)]
 
     body = [*_loop_body(scope, node.stmt, test), *test()]
     return [ast.While(constant(True), body, [])]
@@ -87,6 +104,8 @@ def _counted(scope: Scope, node: Any) -> list[ast.stmt] | None:
     changes = scope.unit.changes
     names = {n.name for n in walk(limit) if kind(n) == "ID"}
     changed = stores(node.stmt, changes)
+    if stores(limit, changes) or stores(decl.init, changes):
+        return None
     if decl.name in changed or scope.unique(changed) & scope.unique(names) or (
             has_atomics(node, changes)
             and any(kind(n) == "ArrayRef" for n in walk(limit))):

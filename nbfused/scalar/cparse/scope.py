@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from .tree import kind
 from .unit import Unit
 from .values import Typed, Variable, call, constant
 
-__all__ = ["ExpressionParser", "Grammar", "Last", "Scope", "StatementParser"]
+__all__ = ["Before", "ExpressionParser", "Grammar", "Last", "Scope", "StatementParser"]
 
 #: ``parse(scope, node)`` gives the value of an expression.
 ExpressionParser = Callable[["Scope", Any], Typed]
@@ -32,6 +33,25 @@ class Grammar:
 
     expressions: Mapping[str, ExpressionParser]
     statements: Mapping[str, StatementParser]
+
+
+@record
+class Before:
+    """What a statement does before it: changes of variables inside its expressions.
+
+    Attributes
+    ----------
+    root
+        The expression, or statement, that is evaluated once for certain.
+    statements
+        The changes in their order.
+    values
+        By the id of a node of C, the value that it has after its change.
+    """
+
+    root: Any
+    statements: list[ast.stmt] = field(default_factory=list)
+    values: dict[int, Typed] = field(default_factory=dict)
 
 
 class Scope:
@@ -54,6 +74,9 @@ class Scope:
         The names in the Python tree.
     before_continue
         For each open loop, the statements that ``continue`` runs first.
+    before
+        What runs before the statement that is parsed; None in an expression that may
+        be left out.
     leave
         Gives the statements that leave the function: what ``return`` becomes.
     """
@@ -65,6 +88,7 @@ class Scope:
         self.constants: dict[str, Variable] = {}
         self.taken: set[str] = set()
         self.before_continue: list[Last] = []
+        self.before: Before | None = None
         self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
 
     def refuse(self, node: Any, message: str) -> NoReturn:
@@ -126,6 +150,24 @@ class Scope:
         """The dtype that a type's name stands for."""
         return self.unit.named_dtype(node, name, self.types, self.source)
 
+    @contextmanager
+    def evaluated(self, root: Any) -> Iterator[Before]:
+        """Collect what has to run before `root` is evaluated."""
+        outer, self.before = self.before, Before(root)
+        try:
+            yield self.before
+        finally:
+            self.before = outer
+
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """An expression that is computed under a condition: it changes nothing."""
+        outer, self.before = self.before, None
+        try:
+            yield
+        finally:
+            self.before = outer
+
     # Dispatch ----------------------------------------------------------------------
 
     def typed(self, node: Any) -> Typed:
@@ -154,10 +196,13 @@ class Scope:
     def statement(self, node: Any) -> list[ast.stmt]:
         """The statements of a C statement, which know its line."""
         parse = self.grammar.statements.get(kind(node))
-        if parse is None:
-            self.typed(node)  # a value that nobody uses; refused if it is no value
-            return []
-        found = parse(self, node)
+        if parse is None:  # a value that nobody uses; refused if it is no value
+            with self.evaluated(node) as before:
+                self.typed(node)
+            return before.statements
+        with self.evaluated(getattr(node, "cond", None) or node) as before:
+            found = [*parse(self, node)]
+        found = [*before.statements, *found]
         line = node.coord.line if node.coord is not None else 1
         new: list[ast.AST] = [*found]
         while new:  # what has a line is a statement inside, and known below as well

@@ -54,7 +54,7 @@ class Program:
     def statement(self, depth: int) -> str:
         kind = self.random.choice(
             ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
-             "call", "alias"] if depth else ["declare", "assign", "pair"])
+             "call", "alias", "change"] if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
     def inner(self, depth: int) -> str:
@@ -105,6 +105,20 @@ class Program:
         return text + self.random.choice([
             f"int {k}_ = step({k}, {r}); {k} ^= {k}_;", f"step({k}, {s});",
             f"exchange({r}, {s});"])
+
+    def change_(self, depth: int) -> str:
+        """Variables that change inside expressions, which name them once."""
+        k, m = self.name(), self.name()
+        value = self.integer(1)
+        text = self.random.choice([
+            f"int {k} = {value}, {m} = {k}++ * 2; {m} += --{k};",
+            f"int {k}, {m} = ({k} = {value}) & 7;",
+            f"int {k} = {value}, {m} = 0; if ({k}-- > 3) {m} = 5; {m} ^= {k}++ & 15;",
+            f"int {k} = {value} & 7, {m} = 9; while ({k}-- > 0) {{ {m} += 2; "
+            f"if ({k} == 3) continue; {m} ^= {k}; }}",
+            f"int {m} = {value}, {k} = 0; do {m} ^= {k}; while (++{k} < 4);"])
+        self.whole += [k, m]
+        return text
 
     def alias_(self, depth: int) -> str:
         name, other = self.name(), self.name()

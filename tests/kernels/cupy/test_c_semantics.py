@@ -197,6 +197,15 @@ FLOATS = {
                       "S s = u * 300; z = u + s;",
     "constants": "constexpr int K = 3; const int M = K + 1; float a[M]; a[K] = x; "
                  "z = a[M - 1] * K;",
+    "changes inside expressions": """
+        int k = j, m = 3; float v[4] = {x, y, 2, 3}, s, t;
+        z = v[--m] * 2 + ++k; z += v[m--]; if ((k = j / 2) > 1) z += 100;
+        while (k-- > 0) { if (k == 2) continue; z += v[m++ & 3] * k; }
+        do { z += 1; if (k > 5) continue; z += 3; } while (++k < 4);
+        for (int q = 0, r = 5; q < --r; q++) { z += r; if (r == 3) continue; z += q; }
+        z += (s = x * 2) + (t = x > 0 ? 1 : 2); v[k++ & 3] += s; v[k-- & 1] *= t;
+        switch (k++ % 3) { case 0: z += k; break; case 1: z -= k; }
+        int a = k++, b = k; z += min(a++, 3) + b + v[0] + v[3] + s + t + (m += 2);""",
     "less than a cast": "z = (x < int(y)) + 2 * (j < float(3)) + 4 * (x < (y > 0)) + "
                         "8 * (j < int(x) && y > (2)) + (x < int{3}) * 16;",
     "the size of a struct": "struct P { char a; double b; int c; }; z = sizeof(P);",
