@@ -256,7 +256,7 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
 
 
 def _named(scope: Scope, node: Any, variable: Variable) -> int:
-    """How often a tree names a variable."""
+    """The number of times that a tree names a variable."""
     return sum(kind(n) == "ID" and scope.lookup(n.name) == variable for n in walk(node))
 
 

@@ -37,7 +37,7 @@ class Grammar:
 
 @record
 class Before:
-    """What a statement does before it: changes of variables inside its expressions.
+    """Changes of variables inside expressions, which run before the statement.
 
     Attributes
     ----------

@@ -206,6 +206,8 @@ FLOATS = {
         z += (s = x * 2) + (t = x > 0 ? 1 : 2); v[k++ & 3] += s; v[k-- & 1] *= t;
         switch (k++ % 3) { case 0: z += k; break; case 1: z -= k; }
         int a = k++, b = k; z += min(a++, 3) + b + v[0] + v[3] + s + t + (m += 2);""",
+    "arrays in braces": "float v[]{x, y, 2}, w[2]{}, u[2][2]{{1, 2}, {x}}; "
+                        "z = v[1] + w[0] + u[1][0] * v[2] + u[0][1];",
     "less than a cast": "z = (x < int(y)) + 2 * (j < float(3)) + 4 * (x < (y > 0)) + "
                         "8 * (j < int(x) && y > (2)) + (x < int{3}) * 16;",
     "the size of a struct": "struct P { char a; double b; int c; }; z = sizeof(P);",

@@ -183,6 +183,9 @@ class _Text:
         """A mark; brackets are counted, and those of ``T{x}`` become round."""
         self.take()
         if token in _CLOSING:
+            if token == "{" and _last(self.out) == "]" and self.declaring and \
+                    self.declaring[1] == len(self.closing):
+                self.out.append(" = ")  # of ``T v[2]{x, y}``
             if token == "(" and self.closing[-1:] == ["};"]:
                 raise self.error("a struct with functions of its own is")
             self.closing.append(_CLOSING[token])
