@@ -72,6 +72,17 @@ ELEMENTWISE = {
                               "template<typename U> __device__ void add(U* p, int k, "
                               "U v) { if (v > 1) atomicAdd(&p[k], v); }"),
                              (X, np.arange(12) // 3), {"size": 12}),
+    "changes inside expressions": (("T x, T y", "T z", "int k = 3; T s = x, t; "
+                                    "while (k-- > 0) s = s * y + x; "
+                                    "z = (t = s * x) + y;"), (X, Y)),
+    "arrays by pointers": (("T x, T y", "T z", "T v[3] = {x, y, 1}; sums(v, 3); "
+                            "z = series(x, v, 3) + series(y, C, 2);", "k", True,
+                            "const double C[] = {2, 3};\n"
+                            "template<typename U> __device__ void sums(U* v, int n) { "
+                            "for (int k = 1; k < n; k++) v[k] += v[k - 1] * v[k]; }\n"
+                            "__device__ double series(double x, const double* c, int n)"
+                            " { double s = 0; for (int k = 0; k < n; k++) "
+                            "s = s * x + c[k]; return s; }"), (X, Y)),
     "an output that is not assigned": (("T x, T y", "T z, T w", "z = x * y;"), (X, Y)),
     "Python": (("T x, raw T w", "T z", lambda x, w, i, n: x * w[i % 6] + w[0] / n),
                (X, W)),
