@@ -78,6 +78,11 @@ class Raw(Spec):
         """The parameters whose elements the kernel loads."""
         return self._accessed(frozenset({"load"}))
 
+    @property
+    def revised(self) -> frozenset[str]:
+        """The parameters whose elements the kernel loads and changes."""
+        return self.read & self.written
+
     def _accessed(self, ops: frozenset[str]) -> frozenset[str]:
         found = {str(s.args[0]) for s in walk(inline(self.function).body)
                  if isinstance(s, Let) and s.op in ops}

@@ -5,6 +5,8 @@
 - `arguments` takes arguments apart, `views` annotates them; `races` checks promises.
 - `derivatives`: ``fwd`` and ``bwd``, whose pairs `pairs` finds; `second` differentiates
   ``bwd``.
+- `tapes`: the reverse of kernels that read what they write; `recorder` runs a kernel to
+  record that, `ownership` checks that threads keep to their own.
 - `as_op` makes an operation on Variables, with arguments laid out by `leaves`.
 - `source` shows texts.
 """

@@ -175,9 +175,28 @@ class KernelOp:
         """Leaves and outputs, and copies of the cotangents, which are consumed."""
         names = (*layout.names, *self.outputs)
         plain = dict(zip(names, map(_plain, given), strict=False))
+        plain |= self._before(layout, plain)
         cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
         return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
                        if self.differentiable(layout, n, plain[n])}
+
+    def _before(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs that the kernel reads too, as they were before the launch."""
+        flat = self.kernel.flatten(self.kernel.arguments(
+            (), self._arguments(layout, plain)))
+        spec = self.kernel.spec(flat)
+        both = {leaf.name for p, leaf in zip(spec.function.params, flat.leaves,
+                                             strict=True) if p in spec.revised}
+        if self.kernel.rules or not both:
+            return {}
+        lost = sorted(both - self.outputs.keys())
+        if lost:
+            raise NotDifferentiableError(
+                f"{self.__name__}: the kernel changes its argument '{lost[0]}' in "
+                "place, so that the gradient would read what it left there; name it in "
+                "outputs, or launch the kernel and its .bwd on a copy of your own")
+        made = self.allocate(layout, {n: plain[n] for n in layout.names})
+        return {n: array for n, array in made.items() if n in both}
 
     def gradient_change(self, layout: Layout, names: Sequence[str],
                         along: Mapping[str, Any], plain: Mapping[str, Any],

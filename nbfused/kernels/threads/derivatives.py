@@ -1,7 +1,8 @@
 """`k.fwd` and `k.bwd`: the derivatives of a kernel, kernels themselves.
 
 Each thread of ``k.bwd`` runs its part of the kernel again and then backwards: what was
-loaded is atomically added to, what was stored is exchanged with zero.
+loaded is atomically added to, what was stored is exchanged with zero.  Values that the
+kernel overwrites are recorded before, in `tapes`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 from ...arrays import Array
 from ...config import config
 from ...errors import KernelTypeError, NotDifferentiableError
-from ...scalar.autodiff.differentiate import jvp, vjp
+from ...scalar.autodiff.differentiate import jvp
 from ...scalar.source import structure
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
+from .ownership import check_owners
 from .pairs import Pairs, as_duals, check_pair, check_separate
 from .races import check_once
+from .recorder import record_tapes
+from .tapes import reversed_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -37,8 +41,11 @@ class Derivative(Launching):
     ``k.fwd`` computes what the kernel computes, and the tangents of what it stores from
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
-    zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.  Of a struct or tuple each part may be a
+    zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  It
+    takes arrays as they were before the launch: of what the kernel reads first and then
+    overwrites, pass a copy that was made before.  Each thread must keep to elements of
+    its own in an array that the kernel both reads and writes.  An array that is no pair
+    has no derivative.  Of a struct or tuple each part may be a
     pair, or the whole: ``Dual(p, dp)`` with two structs of the same fields, or tuples,
     None for what has no derivative.  So a tuple of two arrays without derivatives is
     ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
@@ -62,12 +69,13 @@ class Derivative(Launching):
         A derivative shares memory with another array of the call, or what two pairs
         are written to is one.
     NotDifferentiableError
-        At the launch of ``bwd``: the kernel reads what it writes, or passes values that
-        the derivative needs through shared memory or shuffles, and has no rule of its
-        own; a pair for a parameter that has no derivative.
+        At the launch of ``bwd``: the kernel passes values that the derivative needs
+        through shared memory or shuffles, or reads what it writes and has a barrier,
+        without a rule of its own; a pair for a parameter that has no derivative.
     GradientRaceError
         Under ``NBFUSED_DEBUG=1``: an element is touched twice by ``load_once`` or
-        ``store_once``.
+        ``store_once``, or is touched by one thread and changed by another where the
+        kernel both reads and writes the array.
     """
 
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
@@ -89,9 +97,13 @@ class Derivative(Launching):
         self._check_pairs(spec, flat.leaves, pairs.found, options.check)
         if config.debug and self.mode == "bwd":
             check_once(spec, flat.leaves, wanted, options)
+            check_owners(spec, flat, wanted, options)
         extended = FlatArguments([*flat.leaves, *(
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)
+        if self.mode == "bwd":
+            reverse = reversed_kernel(spec, wanted)
+            extended.leaves += record_tapes(reverse, flat, options)
         self.run(self.spec(spec, wanted), extended, options)
 
     def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
@@ -161,11 +173,9 @@ class Derivative(Launching):
         return found
 
     def _differentiated(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
-        raw = tuple(p for p, k in zip(spec.function.params, spec.kinds, strict=True)
-                    if k == "array")
-        function = vjp(spec.function, wanted, (), False, raw) \
-            if self.mode == "bwd" else jvp(spec.function, wanted)
-        return Raw(function, (*spec.kinds, *("array",)*sum(wanted)))
+        if self.mode == "bwd":
+            return reversed_kernel(spec, wanted).spec
+        return Raw(jvp(spec.function, wanted), (*spec.kinds, *("array",)*sum(wanted)))
 
     def _check_ends(self, spec: Raw, leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], checked: bool) -> None:

@@ -178,7 +178,16 @@ class Adjoints(Builder):
             if array in self.active:
                 raise self.refuse(s, _SHARED)
             return
-        at = (self.bars[array], *s.args[1:])
+        self.add_to(s, (self.bars[array], *s.args[1:]), g)
+
+    def reverse_recall(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
+        """Added to the cotangent of the element that was loaded."""
+        bar = self.bars.get(str(s.args[0]))
+        if bar is not None and not is_number(g.value, 0):
+            self.effect("atomic_add", bar, *s.args[2:], self.exact(g))
+
+    def add_to(self, s: Let, at: tuple[Value, ...], g: Cotangent) -> None:
+        """Add to an element of an array of cotangents."""
         if s.attr == "once":
             total = self.add(self.let("load", *at, stem="g", attr="once"),
                              self.exact(g))

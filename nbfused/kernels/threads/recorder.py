@@ -1,0 +1,81 @@
+"""Runs of a kernel on copies of its arrays, which fill the tapes of its reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, describe, to_numpy
+from ...autograd.nodes import zeros
+from ...dispatch.calls import COPY
+from ...dispatch.execute import execute
+from ...dispatch.raw import launch, prepare
+from ...specs import Raw
+from .arguments import FlatArguments, Leaf
+from .launching import Options
+from .tapes import Reversed, tape_of
+
+__all__ = ["counters", "record_tapes", "run_on_copies"]
+
+_INT64 = np.dtype(np.int64)
+
+
+def record_tapes(reverse: Reversed, flat: FlatArguments,
+                 options: Options) -> list[Leaf]:
+    """The tapes that a kernel's reverse reads, filled by a run of the kernel.
+
+    Parameters
+    ----------
+    reverse
+        The kernel's reverse.
+    flat
+        The arguments, as they were before the launch that is differentiated; they are
+        not changed.
+    options
+        Of the launch.
+    """
+    if reverse.recorder is None:
+        return []
+    leaves = dict(zip(reverse.recorder.function.params, flat.leaves, strict=False))
+    threads = prod(options.grid) * prod(options.block)
+    rows = reverse.rows
+    if reverse.counter is not None:
+        counts = _zeros("rows", (threads,), _INT64, leaves[reverse.tapes[0]])
+        run_on_copies(reverse.counter, leaves, reverse.copied, [counts], options)
+        rows = int(to_numpy(counts.owner).max())
+    tapes = [_zeros(tape_of(leaves[a].name), (rows, threads), leaves[a].value.dtype,
+                    leaves[a]) for a in reverse.tapes]
+    run_on_copies(reverse.recorder, leaves, reverse.copied, tapes, options)
+    return tapes
+
+
+def counters(names: Sequence[str], like: Leaf) -> list[Leaf]:
+    """Arrays of integers, zero at first, in the shape of an argument."""
+    return [_zeros(f"{like.name}.{n}", like.value.shape, _INT64, like) for n in names]
+
+
+def run_on_copies(spec: Raw, leaves: Mapping[str, Leaf], copied: Sequence[str],
+                  more: Sequence[Leaf], options: Options) -> None:
+    """Launch a kernel on its arguments, copies of those that are named, and `more`."""
+    given = [*(_copy(leaf) if p in copied else leaf for p, leaf in leaves.items()),
+             *more]
+    values = [leaf.value for leaf in given]
+    launch(prepare(spec, values, [leaf.name for leaf in given]), values, options.grid,
+           options.block, shared=options.shared, stream=options.stream)
+
+
+def _copy(leaf: Leaf) -> Leaf:
+    assert isinstance(leaf.value, Array)
+    return _leaf(leaf.name, execute(COPY, (leaf.owner,),
+                                    dtypes=(leaf.value.dtype,))[0])
+
+
+def _zeros(name: str, shape: tuple[int, ...], dtype: np.dtype, like: Leaf) -> Leaf:
+    return _leaf(name, zeros(shape, dtype, like.owner, like.value.device))
+
+
+def _leaf(name: str, array: Any) -> Leaf:
+    return Leaf(name, describe(array, name), array)
