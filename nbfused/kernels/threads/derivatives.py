@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ...arrays import Array
 from ...config import config
 from ...errors import KernelTypeError, NotDifferentiableError
-from ...scalar.autodiff.differentiate import jvp
 from ...scalar.source import structure
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
@@ -23,7 +22,7 @@ from .ownership import check_owners
 from .pairs import Pairs, as_duals, check_pair, check_separate
 from .races import check_once
 from .recorder import record_tapes
-from .tapes import reversed_kernel
+from .tapes import derivative_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ class Derivative(Launching):
         super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
         self.kernel: ThreadKernel = kernel
         self.mode: str = mode
-        self._specs: dict[tuple[Raw, tuple[bool, ...]], Raw] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an array, a number or a pair for each parameter."""
@@ -101,10 +99,9 @@ class Derivative(Launching):
         extended = FlatArguments([*flat.leaves, *(
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)
-        if self.mode == "bwd":
-            reverse = reversed_kernel(spec, wanted)
-            extended.leaves += record_tapes(reverse, flat, options)
-        self.run(self.spec(spec, wanted), extended, options)
+        derived = derivative_kernel(spec, wanted, self.mode)
+        extended.leaves += record_tapes(derived, flat, options)
+        self.run(derived.spec, extended, options)
 
     def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], options: Options) -> None:
@@ -167,15 +164,7 @@ class Derivative(Launching):
 
     def spec(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         """The derivative's kernel: the arrays', then the derivatives' parameters."""
-        found = self._specs.get((spec, wanted))
-        if found is None:
-            found = self._specs[spec, wanted] = self._differentiated(spec, wanted)
-        return found
-
-    def _differentiated(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
-        if self.mode == "bwd":
-            return reversed_kernel(spec, wanted).spec
-        return Raw(jvp(spec.function, wanted), (*spec.kinds, *("array",)*sum(wanted)))
+        return derivative_kernel(spec, wanted, self.mode).spec
 
     def _check_ends(self, spec: Raw, leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], checked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Runs of a kernel on copies of its arrays, which fill the tapes of its reverse."""
+"""Runs of a kernel on copies of its arrays, which fill the tapes of its derived."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from ...dispatch.raw import launch, prepare
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Options
-from .tapes import Reversed, tape_of
+from .tapes import Recorded, final_of, tape_of
 
 __all__ = ["counters", "record_tapes", "run_on_copies"]
 
 _INT64 = np.dtype(np.int64)
 
 
-def record_tapes(reverse: Reversed, flat: FlatArguments,
+def record_tapes(derived: Recorded, flat: FlatArguments,
                  options: Options) -> list[Leaf]:
-    """The tapes that a kernel's reverse reads, filled by a run of the kernel.
+    """The tapes and finals that a derivative reads, filled by a run of the kernel.
 
     Parameters
     ----------
-    reverse
-        The kernel's reverse.
+    derived
+        The kernel's derivative.
     flat
         The arguments, as they were before the launch that is differentiated; they are
         not changed.
     options
         Of the launch.
     """
-    if reverse.recorder is None:
+    if derived.recorder is None:
         return []
-    leaves = dict(zip(reverse.recorder.function.params, flat.leaves, strict=False))
+    leaves = dict(zip(derived.recorder.function.params, flat.leaves, strict=False))
     threads = prod(options.grid) * prod(options.block)
-    rows = reverse.rows
-    if reverse.counter is not None:
-        counts = _zeros("rows", (threads,), _INT64, leaves[reverse.tapes[0]])
-        run_on_copies(reverse.counter, leaves, reverse.copied, [counts], options)
+    rows = derived.rows
+    if derived.counter is not None:
+        counts = _zeros("rows", (threads,), _INT64, leaves[derived.tapes[0]])
+        run_on_copies(derived.counter, leaves, derived.copied, [counts], options)
         rows = int(to_numpy(counts.owner).max())
     tapes = [_zeros(tape_of(leaves[a].name), (rows, threads), leaves[a].value.dtype,
-                    leaves[a]) for a in reverse.tapes]
-    run_on_copies(reverse.recorder, leaves, reverse.copied, tapes, options)
-    return tapes
+                    leaves[a]) for a in derived.tapes]
+    ran = run_on_copies(derived.recorder, leaves, derived.copied, tapes, options)
+    return [*tapes, *(_leaf(final_of(leaves[a].name), ran[a]) for a in derived.finals)]
 
 
 def counters(names: Sequence[str], like: Leaf) -> list[Leaf]:
@@ -58,13 +58,17 @@ def counters(names: Sequence[str], like: Leaf) -> list[Leaf]:
 
 
 def run_on_copies(spec: Raw, leaves: Mapping[str, Leaf], copied: Sequence[str],
-                  more: Sequence[Leaf], options: Options) -> None:
-    """Launch a kernel on its arguments, copies of those that are named, and `more`."""
-    given = [*(_copy(leaf) if p in copied else leaf for p, leaf in leaves.items()),
-             *more]
+                  more: Sequence[Leaf], options: Options) -> dict[str, Any]:
+    """Launch a kernel on its arguments, copies of those that are named, and `more`.
+
+    Returns the copies, as the kernel leaves them.
+    """
+    copies = {p: _copy(leaf) for p, leaf in leaves.items() if p in copied}
+    given = [*(copies.get(p, leaf) for p, leaf in leaves.items()), *more]
     values = [leaf.value for leaf in given]
     launch(prepare(spec, values, [leaf.name for leaf in given]), values, options.grid,
            options.block, shared=options.shared, stream=options.stream)
+    return {p: leaf.owner for p, leaf in copies.items()}
 
 
 def _copy(leaf: Leaf) -> Leaf:

@@ -22,7 +22,7 @@ from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import label_of, parts_in
-from .tapes import reversed_kernel
+from .tapes import derivative_kernel
 from .views import Dual, fields_of
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ class SecondDerivative(Launching):
     def _made(self, spec: Raw, cotangents: Sequence[bool], directions: Sequence[bool],
               changes: Sequence[bool]) -> Raw:
         wanted = tuple(a or b for a, b in zip(cotangents, changes, strict=True))
-        reverse = reversed_kernel(spec, wanted)
+        reverse = derivative_kernel(spec, wanted, "bwd")
         if reverse.tapes:
             raise NotDifferentiableError(
-                f"{self.kernel.__name__}: the second derivative depends on elements of "
-                f"{', '.join(map(repr, reverse.tapes))} that the kernel overwrites, "
-                "which is not known; write to another array, or write the gradient as "
+                f"{self.kernel.__name__}: the second derivative depends on values of "
+                f"{', '.join(map(repr, reverse.tapes))} that the kernel overwrites or "
+                "compares, which is not known; write to another array, or write the gradient as "
                 "a kernel of its own and make an operation of that with .as_op")
         bwd = reverse.spec.function
         added = [c for c, w in zip(changes, wanted, strict=True) if w]

@@ -14,7 +14,7 @@ from ...scalar.autodiff.differentiate import buffer_bytes
 from ...scalar.autodiff.preferences import PREFERENCES, preferring
 from ...scalar.printing.python import python_text
 from ..cupy.sources import check_kind
-from .tapes import reversed_kernel
+from .tapes import derivative_kernel
 from .views import is_floating
 
 if TYPE_CHECKING:
@@ -60,9 +60,10 @@ def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]
     wanted, found = _wanted(compiled), {}
     bars = [t for t, w in zip(types, wanted, strict=True) if w]
     for prefer in PREFERENCES:
-        reverse = reversed_kernel(replace(spec, function=preferring(
-            spec.function, prefer, every=True)), wanted)
-        tapes = [types[spec.function.params.index(p)] for p in reverse.tapes]
+        reverse = derivative_kernel(replace(spec, function=preferring(
+            spec.function, prefer, every=True)), wanted, "bwd")
+        tapes = [types[spec.function.params.index(p)]
+                 for p in (*reverse.tapes, *reverse.finals)]
         found[prefer] = buffer_bytes(reverse.spec.function, (*types, *bars, *tapes))
     return found
 

@@ -17,7 +17,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...scalar.autodiff.activity import refuse
-from ...scalar.autodiff.differentiate import vjp
+from ...scalar.autodiff.adjoints import FINAL, INITIAL, RECORDED
+from ...scalar.autodiff.differentiate import jvp, vjp
 from ...scalar.autodiff.rules import has_rule
 from ...scalar.ir.build import Builder, inline
 from ...scalar.ir.clean import clean
@@ -41,25 +42,25 @@ from ...specs import Raw
 from ...specs.raw import WRITES
 from ...support.records import record
 
-__all__ = ["Reversed", "reversed_kernel", "thread_number", "with_recalls"]
+__all__ = ["Recorded", "derivative_kernel", "final_of", "tape_of", "thread_number"]
 
 _FIRST = literal(0)
 #: The parameter for the numbers of rows.
 _COUNT = "rows.count"
-#: The attribute of a recall of what the array held before the launch.
-INITIAL = "initial"
 
 
 @record(frozen=True)
-class Reversed:
-    """The reverse of a kernel, and what it needs to be run before.
+class Recorded:
+    """A derivative of a kernel, and what is recorded before it runs.
 
     Attributes
     ----------
     spec
-        ``bwd``: parameters of the kernel, cotangents, then the tapes.
+        ``bwd`` or ``fwd``: parameters of the kernel, derivatives, tapes, finals.
     tapes
         The arrays that have a tape.
+    finals
+        The arrays that it needs as the kernel leaves them.
     copied
         The arrays that the recorder writes to.
     recorder
@@ -73,6 +74,7 @@ class Reversed:
 
     spec: Raw
     tapes: tuple[str, ...] = ()
+    finals: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     recorder: Raw | None = None
     counter: Raw | None = None
@@ -80,8 +82,13 @@ class Reversed:
 
 
 @lru_cache(maxsize=1024)
-def reversed_kernel(spec: Raw, wanted: tuple[bool, ...]) -> Reversed:
-    """The reverse of a kernel with respect to some of its arrays.
+def derivative_kernel(spec: Raw, wanted: tuple[bool, ...], mode: str) -> Recorded:
+    """The derivative of a kernel with respect to some of its arrays.
+
+    Parameters
+    ----------
+    mode
+        ``"bwd"`` or ``"fwd"``.
 
     Raises
     ------
@@ -91,39 +98,61 @@ def reversed_kernel(spec: Raw, wanted: tuple[bool, ...]) -> Reversed:
     raw = tuple(p for p, k in zip(spec.function.params, spec.kinds, strict=True)
                 if k == "array")
     wrt = {p for p, w in zip(spec.function.params, wanted, strict=True) if w}
-    function, end = with_recalls(spec.function, wrt)
-    found = vjp(function, wanted, (), False, raw)
-    tapes = tuple(sorted({str(s.args[0]) for s in walk(found.body)
-                          if isinstance(s, Let) and s.op == "recall"
-                          and s.attr != INITIAL}))
-    arrays = sum(wanted) + len(tapes)
-    reverse = Raw(_read_tapes(found, tapes), (*spec.kinds, *("array",) * arrays))
+    function, end = with_recalls(spec.function, wrt, mode == "bwd")
+    found = vjp(function, wanted, (), False, raw) if mode == "bwd" else \
+        jvp(function, wanted)
+    tapes, finals = _recalled(found, None), _recalled(found, FINAL)
+    more = (*map(tape_of, tapes), *map(final_of, finals))
+    derived = Raw(_read_tapes(found, more), (
+        *spec.kinds, *("array",) * (sum(wanted) + len(more))))
     if not tapes:
-        return Reversed(reverse)
+        return Recorded(derived)
     kinds = (*spec.kinds, *("array",) * len(tapes))
     recorder = Raw(_recorder(function, tapes), kinds)
     copied = recorder.written - set(map(tape_of, tapes))
     counter = None if isinstance(end, Literal) else Raw(
         _recorder(function, (), end), (*spec.kinds, "array"))
     rows = int(end.text) if isinstance(end, Literal) else 0
-    return Reversed(reverse, tapes, tuple(sorted(copied)), recorder, counter, rows)
+    return Recorded(derived, tapes, finals, tuple(sorted(copied)), recorder, counter,
+                    rows)
 
 
-def with_recalls(function: Function, wanted: set[str]) -> tuple[Function, Value]:
-    """`function` with recalls of what it may have changed, and the number of rows."""
+def _recalled(function: Function, attr: str | None) -> tuple[str, ...]:
+    """The arrays of the recalls of some kind."""
+    return tuple(sorted({str(s.args[0]) for s in walk(function.body) if isinstance(
+        s, Let) and s.op == "recall" and s.attr == attr}))
+
+
+def with_recalls(function: Function, wanted: set[str],
+                 loads: bool) -> tuple[Function, Value]:
+    """`function` with accesses that a derivative records, and the number of rows.
+
+    Where `loads`, those of what the kernel may have changed; and values that an atomic
+    ``min`` or ``max`` compares with elements of `wanted` arrays.
+    """
     function = inline(function, has_rule)
+    extremes = _extremes(function) & wanted
     changed = {str(s.args[0]) for s in walk(inline(function).body)
                if isinstance(s, Let) and s.op in WRITES}
-    loads = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "load"
-             and s.args[0] in changed & raw_params(function) and s.attr != "once"]
-    arrays = {str(s.args[0]) for s in loads}
-    if not arrays:
+    found = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "load"
+             and s.args[0] in changed & raw_params(function) and s.attr != "once"
+             and loads]
+    if not found and not extremes:
         return function, _FIRST
-    _check_barriers(function, loads, wanted)
-    recalls = _Recalls(function, arrays)
+    _check_barriers(function, found, wanted)
+    recalls = _Recalls(function, {str(s.args[0]) for s in found}, extremes)
     end = recalls.value(recalls.write(function.body.statements, _Row(_FIRST)))
     body = Block(tuple(recalls.statements), function.body.yields)
     return replace(function, body=body), end
+
+
+def _extremes(function: Function) -> set[str]:
+    """The parameters that are accessed by one of atomic ``min`` and ``max`` alone."""
+    accesses: dict[str, set[str]] = {}
+    for s in walk(inline(function).body):
+        if isinstance(s, Let) and s.op in WRITES | {"load"}:
+            accesses.setdefault(str(s.args[0]), set()).add(str(s.attr or s.op))
+    return {a for a, found in accesses.items() if found in ({"min"}, {"max"})}
 
 
 def _check_barriers(function: Function, loads: Sequence[Let], wanted: set[str]) -> None:
@@ -149,9 +178,10 @@ class _Row:
 class _Recalls(Builder):
     """Writes a function again, with recalls in place of loads of `arrays`."""
 
-    def __init__(self, function: Function, arrays: set[str]) -> None:
+    def __init__(self, function: Function, arrays: set[str],
+                 extremes: set[str]) -> None:
         super().__init__(defined(function.body) | set(function.params))
-        self.function, self.arrays = function, arrays
+        self.function, self.arrays, self.extremes = function, arrays, extremes
         #: What a store may have changed before the statement at hand.
         self.stored: set[str] = set()
 
@@ -174,19 +204,22 @@ class _Recalls(Builder):
         return at
 
     def access(self, s: Let, at: _Row) -> _Row:
-        """A load takes a row, if the array may have been changed."""
+        """An access takes a row, if its value is recorded."""
         self.line = s.line or self.line
-        if s.op != "load" or s.args[0] not in self.arrays or s.attr == "once":
-            if s.op in WRITES:
-                self.stored.add(str(s.args[0]))
-            self.statements.append(s)
-            return at
-        changed = s.args[0] in self.stored
-        row = self.value(at) if changed else _FIRST
-        self.statements.append(replace(
-            s, op="recall", args=(s.args[0], row, *s.args[1:]),
-            attr=None if changed else INITIAL))
-        return replace(at, offset=at.offset + changed)
+        array, *rest = s.args or ("",)
+        if s.op in WRITES:
+            self.stored.add(str(array))
+        if s.op == "atomic" and array in self.extremes:
+            s, taken = replace(s, args=(array, self.value(at), *rest),
+                               attr=f"{s.attr}.{RECORDED}"), 1
+        elif s.op == "load" and array in self.arrays and s.attr != "once":
+            taken = int(array in self.stored)
+            s = replace(s, op="recall", attr=None if taken else INITIAL, args=(
+                array, self.value(at) if taken else _FIRST, *rest))
+        else:
+            taken = 0
+        self.statements.append(s)
+        return replace(at, offset=at.offset + taken)
 
     def block(self, block: Block, at: _Row) -> tuple[Block, _Row]:
         """A block, and the row after it."""
@@ -292,20 +325,39 @@ def tape_of(array: str) -> str:
     return f"{array}.tape"
 
 
-def _read_tapes(function: Function, tapes: Sequence[str]) -> Function:
-    """`function`, whose recalls read tapes."""
+def final_of(array: str) -> str:
+    """The parameter that is an array as the kernel leaves it."""
+    return f"{array}.final"
+
+
+def _read_tapes(function: Function, more: Sequence[str]) -> Function:
+    """`function`, whose recalls read tapes and finals, its further parameters."""
     b = Builder(defined(function.body) | set(function.params))
     thread = thread_number(b)
 
     def change(s: Let) -> list[Statement]:
         if s.op != "recall":
-            return [s]
+            return [_plain(s)[0]]
         array, row, *index = s.args
-        at = (array, *index) if s.attr == INITIAL else \
-            (tape_of(str(array)), row, thread)
+        at = (tape_of(str(array)), row, thread) if s.attr is None else \
+            (array if s.attr == INITIAL else final_of(str(array)), *index)
         return [replace(s, op="load", args=at, attr=None)]
 
-    return _finished(function, b, change, map(tape_of, tapes))
+    return _finished(function, b, change, more)
+
+
+def _plain(s: Let) -> tuple[Let, Value | None, Value]:
+    """An access as the user wrote it; the row and the value that are recorded."""
+    if s.op == "recall":
+        array, row, *index = s.args
+        taken = None if s.attr == INITIAL else row
+        return replace(s, op="load", args=(array, *index), attr=None), taken, \
+            s.results[0]
+    if s.op == "atomic" and s.attr and s.attr.endswith(RECORDED):
+        array, row, *rest = s.args
+        return replace(s, args=(array, *rest), attr=s.attr.partition(".")[0]), row, \
+            rest[-1]
+    return s, None, _FIRST
 
 
 def _recorder(function: Function, tapes: Sequence[str],
@@ -322,15 +374,11 @@ def _recorder(function: Function, tapes: Sequence[str],
     def change(s: Let) -> list[Statement]:
         if s.op in WRITES and not s.results and s.args[0] not in kept:
             return []
-        if s.op != "recall":
+        s, row, value = _plain(s)
+        if row is None or s.args[0] not in tapes:
             return [s]
-        array, row, *index = s.args
-        found: list[Statement] = [replace(s, op="load", args=(array, *index),
-                                          attr=None)]
-        if s.attr != INITIAL and array in tapes:
-            found.append(Let((), "store", (tape_of(str(array)), row, thread,
-                                           s.results[0]), None, s.line))
-        return found
+        tape = tape_of(str(s.args[0]))
+        return [s, Let((), "store", (tape, row, thread, value), None, s.line)]
 
     if rows is None:
         return _finished(function, b, change, map(tape_of, tapes))
