@@ -23,7 +23,7 @@ from ..source.resolve import (
     signature,
 )
 from ..source.static import literal_parameters
-from ..source.structure import Array, Values, leaves, rebuild
+from ..source.structure import Array, Struct, Values, leaves, rebuild
 from .builtin_forms import form_of
 from .closures import Closure, Outside, signature_of
 from .elements import call_method, checked_index
@@ -31,6 +31,7 @@ from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
 from .scope import ExpressionParser, Scope
 from .sequences import call_errors, parse_arguments
+from .structs import build_struct, is_struct_class, replace_fields
 
 __all__ = ["EXPRESSIONS"]
 
@@ -43,11 +44,14 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
     if form is not None:
         return form[0](scope, node, form[1], stem)
     args, keywords = parse_arguments(scope, node)
+    if is_struct_class(target):
+        return build_struct(scope, node, target, args, keywords)
+    if isinstance(owner, Struct) and not args and _method(node) == "_replace":
+        return replace_fields(scope, node, owner, keywords)
     if owner is not None:
         if keywords:
             raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords")
-        name = node.func.attr  # type: ignore[attr-defined]
-        return call_method(scope, node, owner, name, list(args), stem)
+        return call_method(scope, node, owner, _method(node), list(args), stem)
     op = operation(target)
     if target is not None and getattr(target, "__nbfused_higher__", False):
         return Outside(target(*(static_object(scope, node, a) for a in args), **{
@@ -67,6 +71,11 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
 
 
 EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Call: _parse_call}
+
+
+def _method(node: ast.Call) -> str:
+    """The name of the method that is called, if it is one."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def _operands(scope: Scope, node: ast.Call, op: Operation,

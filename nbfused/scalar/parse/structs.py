@@ -1,0 +1,65 @@
+"""Named tuples and dataclasses that a function builds: structs of its own values."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ..source.structure import Struct, Values
+from .elements import field_number
+from .names import outside_value
+from .scope import Scope
+from .sequences import call_errors
+
+__all__ = ["build_struct", "is_struct_class", "replace_fields"]
+
+
+def is_struct_class(target: Any) -> bool:
+    """True of a named tuple's class and of a dataclass."""
+    return isinstance(target, type) and (is_dataclass(target) or (
+        issubclass(target, tuple) and hasattr(target, "_fields")))
+
+
+def build_struct(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, ...],
+                 keywords: Mapping[str, Values]) -> Struct:
+    """A struct with the fields of a class, defaults filled in."""
+    _check_plain(scope, node, target)
+    signature = inspect.signature(target)
+    with call_errors(scope, node):
+        given = signature.bind(*args, **keywords).arguments
+    return Struct(signature.parameters, [
+        given[n] if n in given else outside_value(scope, node, p.default,
+                                                  f"default of {n}")
+        for n, p in signature.parameters.items()])
+
+
+def _check_plain(scope: Scope, node: ast.Call, target: type) -> None:
+    """Refuse a class with code of its own, which a kernel would not run."""
+    if is_dataclass(target):
+        own = [n for n in ("__post_init__", "__new__") if n in _methods(target)]
+        odd = not target.__dataclass_params__.init or \
+            not all(f.init for f in fields(target))
+    else:
+        own = [n for n in ("__new__", "__init__") if n in _methods(target)]
+        odd = False
+    if own or odd:
+        what = f"has a {own[0]} of its own" if own else \
+            "has fields that its __init__ does not take"
+        raise scope.error(node, f"{target.__name__} {what}, which a scalar function "
+                                "does not run; build it from plain fields")
+
+
+def _methods(target: type) -> set[str]:
+    """What its classes define themselves, a named tuple's generated class left out."""
+    return {n for c in target.__mro__[:-1] if c is not tuple and "_fields" not in
+            vars(c) for n in vars(c)}
+
+
+def replace_fields(scope: Scope, node: ast.Call, owner: Struct,
+                   keywords: Mapping[str, Values]) -> Struct:
+    """Parse ``p._replace(x=value)``: a copy with some other fields."""
+    new = {field_number(scope, node, owner, n): v for n, v in keywords.items()}
+    return Struct(owner.names, [new.get(k, v) for k, v in enumerate(owner)])
