@@ -12,10 +12,9 @@ from ...arrays import Array, describe, to_numpy
 from ...autograd.nodes import zeros
 from ...dispatch.calls import COPY
 from ...dispatch.execute import execute
-from ...dispatch.raw import launch, prepare
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
-from .launching import Options
+from .launching import Options, start_kernel
 from .tapes import Recorded, final_of, tape_of
 
 __all__ = ["counters", "record_tapes", "run_on_copies"]
@@ -65,9 +64,7 @@ def run_on_copies(spec: Raw, leaves: Mapping[str, Leaf], copied: Sequence[str],
     """
     copies = {p: _copy(leaf) for p, leaf in leaves.items() if p in copied}
     given = [*(copies.get(p, leaf) for p, leaf in leaves.items()), *more]
-    values = [leaf.value for leaf in given]
-    launch(prepare(spec, values, [leaf.name for leaf in given]), values, options.grid,
-           options.block, shared=options.shared, stream=options.stream)
+    start_kernel(spec, given, options)
     return {p: leaf.owner for p, leaf in copies.items()}
 
 

@@ -80,8 +80,9 @@ class SecondDerivative(Launching):
             raise NotDifferentiableError(
                 f"{self.kernel.__name__}: the second derivative depends on values of "
                 f"{', '.join(map(repr, reverse.tapes))} that the kernel overwrites or "
-                "compares, which is not known; write to another array, or write the gradient as "
-                "a kernel of its own and make an operation of that with .as_op")
+                "compares, which is not known; write to another array, or write the "
+                "gradient as a kernel of its own and make an operation of that with "
+                ".as_op")
         bwd = reverse.spec.function
         added = [c for c, w in zip(changes, wanted, strict=True) if w]
         both = jvp(bwd, (*directions, *added))

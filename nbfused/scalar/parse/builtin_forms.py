@@ -15,6 +15,7 @@ from ..source.structure import Local, Values, leaves
 from .branches import short_circuit
 from .elements import MOST_ELEMENTS
 from .forms import FORMS, Form
+from .parts import Part, shape_of
 from .scope import Scope
 from .sequences import (
     call_errors,
@@ -44,6 +45,8 @@ def _len(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     (values,) = positional(scope, node, 1)
     if isinstance(values, tuple):
         return literal(len(values))
+    if isinstance(values, Part):
+        return shape_of(scope, values)[0]
     if scope.is_array(values):
         return scope.emitter.emit("extent", values, attr="0", stem=stem)
     raise scope.error(node, "len() takes a tuple, a local array or an array, got "

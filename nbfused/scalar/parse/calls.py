@@ -29,6 +29,7 @@ from .closures import Closure, Outside, signature_of
 from .elements import call_method, checked_index
 from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
+from .parts import Part
 from .scope import ExpressionParser, Scope
 from .sequences import call_errors, parse_arguments
 from .structs import build_struct, is_struct_class, replace_fields
@@ -109,7 +110,7 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
     if pyfunc is not None and written:
         _check_literals(scope, node, pyfunc, bound)
         if isinstance(getattr(target, "rules", None), Rules) and target.rules:
-            return _call_with_rules(scope, target, bound)
+            return _call_with_rules(scope, node, target, bound)
         return _inline_preferring(scope, node, target, pyfunc, bound)
     values = [v if scope.is_array(v) else scope.number(node, v) for v in bound.values()]
     return _emit_call(scope, function or scope.grammar.parse(target), values)
@@ -134,9 +135,14 @@ def _detach(scope: Scope, values: Values) -> Values:
     return scope.emitter.emit("detach", values)
 
 
-def _call_with_rules(scope: Scope, target: Any,
+def _call_with_rules(scope: Scope, node: ast.Call, target: Any,
                      arguments: Mapping[str, Values]) -> Values:
     """A call of a function that has derivative rules of its own."""
+    for name, value in arguments.items():
+        if any(isinstance(v, Part) for v in leaves(value)):
+            raise scope.error(node, f"{ast.unparse(node.func)}(): {name!r} is a part "
+                                    "of an array, which a function with a rule does "
+                                    "not take; pass the array and the index")
     literals = literal_parameters(target.pyfunc)
     given = {p: v if p in literals else _template(scope, v)
              for p, v in arguments.items()}

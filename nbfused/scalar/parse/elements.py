@@ -10,6 +10,7 @@ from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
 from ..source.structure import Local, Struct, Values, leaves, rebuild
 from .branches import refuse_alias, refuse_choice
+from .parts import Part, cut, is_cut, whole_index
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NO_STORE", "Place", "array_property",
@@ -40,10 +41,13 @@ def _parse_subscript(scope: Scope, node: ast.Subscript, stem: str) -> Values:
     whole = scope.values(node.value)
     if isinstance(whole, tuple) and isinstance(node.slice, ast.Slice):
         return _slice(scope, node, whole, node.slice)
+    if is_cut(scope, node, whole):
+        return cut(scope, node, whole)
     index = _parse_index(scope, node, whole)
     if isinstance(whole, tuple):
         return _part_at(scope, node, whole, index)
-    return scope.emitter.load(whole, *index, stem=stem)
+    array, index = whole_index(scope, node, whole, index)
+    return scope.emitter.load(array, *index, stem=stem)
 
 
 EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Subscript: _parse_subscript}
@@ -53,8 +57,9 @@ def _parse_index(scope: Scope, node: ast.Subscript, whole: Values) -> tuple[Valu
     """The integers by which `whole` is indexed."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if any(isinstance(p, ast.Slice) for p in parts):
-        raise scope.error(node, "slices are not part of the scalar language; index "
-                                "with as many integers as the array has axes")
+        raise scope.error(node, "a slice is read here from an array whose number of "
+                                "axes is known, and is no target of an assignment; "
+                                "index with as many integers as the array has axes")
     if isinstance(whole, Struct) and isinstance(node.slice, ast.Constant) and \
             isinstance(node.slice.value, str):
         return (literal(field_number(scope, node, whole, node.slice.value)),)
@@ -69,9 +74,9 @@ def checked_index(scope: Scope, node: ast.AST, whole: Values,
         raise scope.error(node, "an index must be an integer; use int()")
     if isinstance(whole, tuple):
         return found
-    if not scope.is_array(whole):
+    if not scope.is_array(whole) and not isinstance(whole, Part):
         raise scope.error(node, "a number cannot be indexed")
-    rank = scope.arrays[whole]
+    rank = len(whole.spans) if isinstance(whole, Part) else scope.arrays[whole]
     if rank is not None and rank != len(found):
         raise scope.error(node, f"the array has {rank} axes and is indexed by "
                                 f"{len(found)} integers; write one for each axis, "
@@ -209,7 +214,7 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
 def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
                 args: list[Values], stem: str) -> Values:
     """Parse ``a.load(i)``, ``a.store(i, value)``, and those whose indices differ."""
-    if not scope.is_array(owner) or name not in _METHODS:
+    if not (scope.is_array(owner) or isinstance(owner, Part)) or name not in _METHODS:
         raise scope.error(node, f"{ast.unparse(node.func).rpartition('.')[0]!r} is "
                                 f"{scope.describe(owner)} here, not a function or "
                                 f"module, and has no method {name!r}; an array has "
@@ -218,6 +223,7 @@ def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
     if len(args) < 1 + stores:
         raise scope.error(node, f"{name}() takes an index{' and a value' * stores}")
     index = checked_index(scope, node, owner, tuple(args[:-1] if stores else args))
+    owner, index = whole_index(scope, node, owner, index)
     if not stores:
         return scope.emitter.emit("load", owner, *index, stem=stem,
                                   attr=_METHODS[name])
@@ -256,9 +262,10 @@ def place(scope: Scope, target: ast.Subscript) -> Place:
     """The element that `target` names; its index is computed once."""
     whole = scope.values(target.value)
     if not isinstance(whole, tuple):
-        index = _parse_index(scope, target, whole)
-        return Place(lambda: scope.emitter.load(whole, *index),
-                     lambda value: _store(scope, target, whole, index, value))
+        array, index = whole_index(scope, target, whole,
+                                   _parse_index(scope, target, whole))
+        return Place(lambda: scope.emitter.load(array, *index),
+                     lambda value: _store(scope, target, array, index, value))
     root, path = _path(scope, target)
     return Place(lambda: _part_at(scope, target, scope.env[root], path),
                  lambda value: _replace(scope, target, root, path, value))

@@ -13,6 +13,7 @@ from ..ir.nodes import Block, Literal, Value, While, literal
 from ..source.structure import Values
 from .elements import checked_index
 from .names import resolve, thread_position
+from .parts import Part, whole_index
 from .scope import Scope
 from .sequences import parse_arguments, positional, static_integer, static_shape
 
@@ -138,11 +139,12 @@ def _lane_within(scope: Scope, mode: str, lane: Value, width: int) -> Value:
 def _atomic(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     """An atomic operation: one of the backends', or a loop of ``cas``."""
     array, index, *values = positional(scope, node, 4 if attr == "cas" else 3)
-    if not scope.is_array(array):
+    if not scope.is_array(array) and not isinstance(array, Part):
         raise scope.error(node, f"{ast.unparse(node.func)}() takes an array, an index "
                                 f"and a value; {ast.unparse(node.args[0])!r} is "
                                 f"{scope.describe(array)}")
-    where = checked_index(scope, node, array, index)
+    array, where = whole_index(scope, node, array,
+                               checked_index(scope, node, array, index))
     numbers = [scope.number(node, v) for v in values]
     if attr == "sub":
         attr, numbers = "add", [_negative(scope.emitter, *numbers)]

@@ -133,5 +133,5 @@ class Scope:
         if isinstance(found, tuple):
             return "a tuple" if found else "a call without a result"
         if not isinstance(found, (str, Literal)):
-            return "a function"
+            return getattr(found, "phrase", "a function")
         return "a number" if self.arrays.get(str(found)) is None else "an array"

@@ -38,13 +38,11 @@ def build_struct(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, 
 
 def _check_plain(scope: Scope, node: ast.Call, target: type) -> None:
     """Refuse a class with code of its own, which a kernel would not run."""
-    if is_dataclass(target):
-        own = [n for n in ("__post_init__", "__new__") if n in _methods(target)]
-        odd = not target.__dataclass_params__.init or \
-            not all(f.init for f in fields(target))
-    else:
-        own = [n for n in ("__new__", "__init__") if n in _methods(target)]
-        odd = False
+    record = is_dataclass(target)
+    names = ("__post_init__", "__new__") if record else ("__new__", "__init__")
+    own = [n for n in names if n in _methods(target)]
+    odd = record and not (vars(target)["__dataclass_params__"].init and all(
+        f.init for f in fields(target)))
     if own or odd:
         what = f"has a {own[0]} of its own" if own else \
             "has fields that its __init__ does not take"
