@@ -6,7 +6,9 @@
 - `derivatives`: ``fwd`` and ``bwd``, whose pairs `pairs` finds; `second` differentiates
   ``bwd``.
 - `tapes`: the reverse of kernels that read what they write; `recorder` runs a kernel to
-  record that, `ownership` checks that threads keep to their own.
+  record that, `ownership` checks that threads keep to their own, `stale` that arrays
+  are as they were before.
+- `guards`: launches of so many threads.
 - `as_op` makes an operation on Variables, with arguments laid out by `leaves`.
 - `source` shows texts.
 """

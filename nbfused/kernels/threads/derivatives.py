@@ -22,6 +22,7 @@ from .ownership import check_owners
 from .pairs import Pairs, as_duals, check_pair, check_separate
 from .races import check_once
 from .recorder import record_tapes
+from .stale import check_before
 from .tapes import derivative_kernel
 from .views import Dual, ViewType, is_floating
 
@@ -75,6 +76,9 @@ class Derivative(Launching):
         Under ``NBFUSED_DEBUG=1``: an element is touched twice by ``load_once`` or
         ``store_once``, or is touched by one thread and changed by another where the
         kernel both reads and writes the array.
+    InplaceModificationError
+        Under ``NBFUSED_DEBUG=1``: an array is as the last launch left it, and not as
+        the launch found it.
     """
 
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
@@ -96,6 +100,7 @@ class Derivative(Launching):
         if config.debug and self.mode == "bwd":
             check_once(spec, flat.leaves, wanted, options)
             check_owners(spec, flat, wanted, options)
+            check_before(spec, flat, options, *self.kernel.last)
         extended = FlatArguments([*flat.leaves, *(
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)

@@ -7,7 +7,11 @@ import pytest
 
 import nbfused as nf
 from nbfused.config import config
-from nbfused.errors import GradientRaceError, NotDifferentiableError
+from nbfused.errors import (
+    GradientRaceError,
+    InplaceModificationError,
+    NotDifferentiableError,
+)
 from tests.refusal import refused
 
 thread_kernel = nf.rawkernel(differentiable=True)
@@ -261,3 +265,18 @@ def test_elements_of_other_threads_are_found_under_debug(kernel, device):
     with config.override(debug=True), refused(
             GradientRaceError, "of 'x' is changed by one thread", "touched by another"):
         thread_kernel(kernel).bwd[1, 8](*pairs)
+
+
+def test_arrays_as_the_launch_left_them_are_found_under_debug(device):
+    """Where it makes a difference: not in what is written before it is read."""
+    x, y, z = (nf.array(np.full(5, 0.5), device=device) for _ in "xyz")
+    bars = [nf.array(np.ones(5), device=device) for _ in "xyz"]
+    with config.override(debug=True):
+        handed_on[1, 8](x, y, z)
+        handed_on.bwd[1, 8]((x, bars[0]), (y, bars[1]), (z, bars[2]))
+        before = nf.array(nf.to_numpy(x), device=device)
+        squared[1, 8](x, y)
+        squared.bwd[1, 8]((before, bars[0]), (y, bars[1]))
+        with refused(InplaceModificationError, "squared.bwd: 'x' is as the launch",
+                     "a copy made before"):
+            squared.bwd[1, 8]((x, bars[0]), (y, bars[1]))
