@@ -153,12 +153,12 @@ class _Taking:
             return self.number(name, value, annotation)
         if is_array(value):
             return self.array(name, value, annotation)
-        if isinstance(value, tuple):
+        if isinstance(value, (tuple, list)):
             return tuple(self.visit(f"{name}[{k}]", v, None)
                          for k, v in enumerate(value))
         raise KernelTypeError(
             f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, "
-            "a number, or a tuple, dict, namedtuple or dataclass of these")
+            "a number, or a tuple, list, dict, namedtuple or dataclass of these")
 
     def struct(self, name: str, parts: Mapping[str, Any],
                annotations: Mapping[str, Any]) -> structure.Struct:

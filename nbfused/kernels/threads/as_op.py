@@ -21,7 +21,9 @@ from ...errors import (
 )
 from ...op.keywords import suggestion
 from ...support.dtypes import BFLOAT16
+from .derivatives import Derivative
 from .leaves import Layout, layout_of
+from .pairs import unpaired
 from .second import Moving, SecondDerivative
 from .views import Dual, ViewType, is_floating
 
@@ -164,7 +166,10 @@ class KernelOp:
         said = self._arguments(layout, plain)
         grid = self._rule_value("grid", self.grid, said)
         block = self._rule_value("block", self.block, said)
-        kernel.bind(**self._arguments(layout, given)).launch(grid=grid, block=block)
+        arguments = self._arguments(layout, given)
+        if isinstance(kernel, Derivative) and not self.kernel.rules:
+            arguments = {n: unpaired(v) for n, v in arguments.items()}
+        kernel.bind(**arguments).launch(grid=grid, block=block)
 
     def _arguments(self, layout: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
         """An argument for each parameter of the kernel."""
