@@ -80,7 +80,12 @@ def label_of(name: str, part: Any) -> str:
 
 
 def parts_in(value: Any, expected: Any) -> dict[Any, Any] | None:
-    """The fields of a struct by name, the parts of a tuple by number."""
+    """The fields of a struct by name, the parts of a tuple by number.
+
+    A vector is one value.
+    """
+    if getattr(value, "__nbfused_vector__", False):
+        return None
     if not isinstance(value, (tuple, list)) or hasattr(value, "_fields"):
         return parts_of(value)
     if expected and len(expected) == len(value):

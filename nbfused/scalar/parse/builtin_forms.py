@@ -24,6 +24,7 @@ from .sequences import (
     static_items,
     static_shape,
 )
+from .vector_forms import FORMS as VECTORS
 
 __all__ = ["form_of"]
 
@@ -32,7 +33,7 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     """The form of a call of the Python object `target`, if that is special."""
     name = getattr(target, "__nbfused_form__", None)
     if isinstance(name, str):
-        return FORMS.get(name) or _STATIC[name], target.attr
+        return FORMS.get(name) or VECTORS.get(name) or _STATIC[name], target.attr
     hashable = getattr(type(target), "__hash__", None) is not None
     found = _BUILTINS.get(target) if hashable else None
     several = len(node.args) != 1 or isinstance(node.args[0], ast.Starred)

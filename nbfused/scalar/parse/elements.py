@@ -8,10 +8,11 @@ from typing import Any
 
 from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
-from ..source.structure import Local, Struct, Values, leaves, rebuild
+from ..source.structure import Local, Struct, Values, Vector, leaves, rebuild
 from .branches import refuse_alias, refuse_choice
 from .parts import Part, cut, is_cut, whole_index
 from .scope import ExpressionParser, Scope
+from .vectors import loaded, stored
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NO_STORE", "Place", "array_property",
            "assign", "call_method", "checked_index", "field_number", "place"]
@@ -26,7 +27,7 @@ _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "onc
 class Place:
     """An element that can be read and assigned."""
 
-    load: Callable[[], Values]
+    load: Callable[..., Values]
     store: Callable[[Values], None]
 
 
@@ -57,9 +58,9 @@ def _parse_index(scope: Scope, node: ast.Subscript, whole: Values) -> tuple[Valu
     """The integers by which `whole` is indexed."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if any(isinstance(p, ast.Slice) for p in parts):
-        raise scope.error(node, "a slice is read here from an array whose number of "
-                                "axes is known, and is no target of an assignment; "
-                                "index with as many integers as the array has axes")
+        raise scope.error(node, "slices are read from arrays whose number of axes is "
+                                "known, and are no targets of assignments; index "
+                                "with as many integers as the array has axes")
     if isinstance(whole, Struct) and isinstance(node.slice, ast.Constant) and \
             isinstance(node.slice.value, str):
         return (literal(field_number(scope, node, whole, node.slice.value)),)
@@ -261,14 +262,30 @@ def _store(scope: Scope, node: ast.AST, array: str, index: tuple[Value, ...],
 def place(scope: Scope, target: ast.Subscript) -> Place:
     """The element that `target` names; its index is computed once."""
     whole = scope.values(target.value)
+    if is_cut(scope, target, whole) and not _slices(target):
+        part = cut(scope, target, whole)
+        return Place(lambda like=(): _row(scope, target, part, like),
+                     lambda value: stored(scope, target, part, value))
     if not isinstance(whole, tuple):
         array, index = whole_index(scope, target, whole,
                                    _parse_index(scope, target, whole))
-        return Place(lambda: scope.emitter.load(array, *index),
+        return Place(lambda like=(): scope.emitter.load(array, *index),
                      lambda value: _store(scope, target, array, index, value))
     root, path = _path(scope, target)
-    return Place(lambda: _part_at(scope, target, scope.env[root], path),
+    return Place(lambda like=(): _part_at(scope, target, scope.env[root], path),
                  lambda value: _replace(scope, target, root, path, value))
+
+
+def _slices(target: ast.Subscript) -> bool:
+    """True if a slice is among the indices."""
+    return any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
+
+
+def _row(scope: Scope, target: ast.Subscript, part: Values, like: Values) -> Values:
+    """The vector in a part, of as many components as `like`; the part itself."""
+    names = like.names if isinstance(like, Vector) else ()
+    found = loaded(scope, target, names, part) if names else None
+    return part if found is None else found
 
 
 def _path(scope: Scope, target: ast.Subscript) -> tuple[str, tuple[Value, ...]]:

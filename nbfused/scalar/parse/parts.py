@@ -28,8 +28,9 @@ class Part:
 
     array: str
     axes: tuple[Value | Span, ...]
-    #: What messages call it.
+    #: What messages call it, and how it becomes a number.
     phrase: ClassVar[str] = "a part of an array"
+    way_out: ClassVar[str] = "; write an integer for each axis of the array, a[i, j]"
 
     @property
     def spans(self) -> list[int]:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ..source.structure import Struct, Values
+from ..source.structure import Struct, Values, Vector
 from .elements import field_number
 from .names import outside_value
 from .scope import Scope
 from .sequences import call_errors
+from .vectors import vector_of
 
 __all__ = ["build_struct", "is_struct_class", "replace_fields"]
 
@@ -27,13 +28,19 @@ def build_struct(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, 
                  keywords: Mapping[str, Values]) -> Struct:
     """A struct with the fields of a class, defaults filled in."""
     _check_plain(scope, node, target)
+    vector = getattr(target, "__nbfused_vector__", False)
+    found = vector_of(scope, node, target, args) if vector and not keywords else None
+    if found is not None:
+        return found
     signature = inspect.signature(target)
     with call_errors(scope, node):
         given = signature.bind(*args, **keywords).arguments
-    return Struct(signature.parameters, [
-        given[n] if n in given else outside_value(scope, node, p.default,
-                                                  f"default of {n}")
-        for n, p in signature.parameters.items()])
+    values = [given[n] if n in given else outside_value(scope, node, p.default,
+                                                        f"default of {n}")
+              for n, p in signature.parameters.items()]
+    if vector:
+        return Vector(target._fields, [scope.number(node, v) for v in values])
+    return Struct(signature.parameters, values)
 
 
 def _check_plain(scope: Scope, node: ast.Call, target: type) -> None:
@@ -60,4 +67,4 @@ def replace_fields(scope: Scope, node: ast.Call, owner: Struct,
                    keywords: Mapping[str, Values]) -> Struct:
     """Parse ``p._replace(x=value)``: a copy with some other fields."""
     new = {field_number(scope, node, owner, n): v for n, v in keywords.items()}
-    return Struct(owner.names, [new.get(k, v) for k, v in enumerate(owner)])
+    return type(owner)(owner.names, [new.get(k, v) for k, v in enumerate(owner)])

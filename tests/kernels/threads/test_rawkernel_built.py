@@ -200,7 +200,7 @@ def no_attribute(x):
 
 
 @pytest.mark.parametrize(("kernel", "words"), [
-    (stored_slice, ("no target of an assignment",)),
+    (stored_slice, ("no targets of assignments",)),
     (from_the_end, ("0 or more", "a.shape[k] - 1")), (reversed_slice, ("step",)),
     (used_as_number, ("expected a number", "a part of an array")),
     (chosen, ("'row' is a part of an array that depends on a branch",)),

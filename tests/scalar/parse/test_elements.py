@@ -252,10 +252,10 @@ def tuple_stored(v):
 
 
 REFUSED = [
-    (wrong_rank, "has 2 axes and is indexed by 1"),
+    (wrong_rank, "a part of an array; write an integer for each axis"),
     (number_indexed, "a number cannot be indexed"),
     (number_stored, "a number cannot be indexed"), (float_index, "must be an integer"),
-    (a_slice, "slices"), (array_as_number, "expected a number here, got an array"),
+    (a_slice, "a part of an array; write an integer for each axis"), (array_as_number, "expected a number here, got an array"),
     (array_returned, "got an array"), (chosen_array, "an array that depends on"),
     (other_method, "no method 'sum'"), (other_attribute, "no attribute 'strides'"),
     (missing_field, "no field 'z'; it has x, y"), (four_axes, "1, 2 or 3, got 4"),
