@@ -194,7 +194,9 @@ def _basic(x: AnyArray, items: tuple[Any, ...], value: Any) -> AnyArray:
         shown.insert(axis, 1)
     whole = _broadcast(lambda v: v if extents(v) == tuple(shown) else broadcast_to(
         v, tuple(shown)), value, x, "set_at")
-    return with_slice(x, windows, reshape(whole, counts))
+    made = with_slice(x, windows, reshape(whole, counts))
+    wrapped = isinstance(x, Variable) and not isinstance(made, (Variable, Traced))
+    return Variable(made) if wrapped else made
 
 
 def _set_rows(table: AnyArray, rows: Any, values: AnyArray) -> AnyArray:
