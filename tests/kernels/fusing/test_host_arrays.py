@@ -11,6 +11,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from nbfused.kernels.fusing.plans.plan import Plan
 
 pytestmark = pytest.mark.interpreted
 
@@ -31,6 +32,7 @@ def check(function, *args):
             np.testing.assert_allclose(made, expected, 1e-12 if exact else 1e-6)
             made[...] = 77  # which no later call may see
     assert fused.cache_info().currsize == 1
+    return fused
 
 
 def test_masks_and_grids_are_constants():
@@ -117,6 +119,15 @@ def test_lists_of_traced_values_are_arrays():
 
 def test_a_table_is_read_at_traced_places():
     check(lambda x: (np.array([1.0, 5.0, 2.0])[np.clip(x, 0, 2).astype(int)],), X)
+
+
+def test_rows_and_traced_columns_are_read_by_a_plan():
+    def f(x, columns):
+        table = np.outer(x, x)
+        return table[np.arange(4), columns], table[1, columns], table[columns, -2]
+
+    fused = check(f, X, np.array([3, 0, -1, 2]))
+    assert [type(state) for state in fused._plans._states.values()] == [Plan]
 
 
 def test_methods_of_objects_make_them_as_well():
