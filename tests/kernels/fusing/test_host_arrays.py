@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning, RangeError
 from nbfused.kernels.fusing.plans.plan import Plan
+from nbfused.kernels.fusing.plans.segments import SegmentedPlan
 
 pytestmark = pytest.mark.interpreted
 
@@ -128,6 +129,17 @@ def test_rows_and_traced_columns_are_read_by_a_plan():
 
     fused = check(f, X, np.array([3, 0, -1, 2]))
     assert [type(state) for state in fused._plans._states.values()] == [Plan]
+
+
+def test_computed_places_are_looked_at_between_segments():
+    def f(x, scale):
+        return (np.array([1.0, 5.0, 2.0])[(x * scale).astype(int)],)
+
+    fused = check(f, X, 0.7)
+    assert [type(state) for state in fused._plans._states.values()] == [SegmentedPlan]
+    for _ in range(2):
+        with pytest.raises(RangeError, match="got 3"):
+            fused(X, 1.0)
 
 
 def test_methods_of_objects_make_them_as_well():
