@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -202,6 +203,20 @@ def test_what_cannot_be_stored_is_refused_with_its_line():
 
     with pytest.raises(KernelTypeError, match=r"stores into its arguments(?s:.)*held"):
         f(X)
+
+
+def test_many_threads_trace_at_once():
+    fused = nf.fuse(lambda x: x*np.arange(4) + np.eye(4)[1])
+    expected = X*np.arange(4) + np.eye(4)[1]
+
+    def call(_):
+        fused.clear_cache()
+        return fused(X)
+
+    with ThreadPoolExecutor(8) as pool:
+        for made in pool.map(call, range(40)):
+            np.testing.assert_array_equal(made, expected)
+    assert type(np) is ModuleType
 
 
 def test_numpy_is_as_it_was():
