@@ -27,9 +27,8 @@ from ..specs.windows import Place, Windows
 from ..support.dtypes import rank_of
 from .advanced_indexing import Chosen, choose, is_advanced
 from .arithmetic import add, subtract
-from .checks import check_range
 from .comparison import greater, maximum, where
-from .indexing import Window, basic_index, getitem, held, take
+from .indexing import Window, basic_index, gathered, getitem, held
 from .shapes import apply_view, astype, broadcast_to, reshape
 
 __all__ = ["add_at", "set_at"]
@@ -194,7 +193,9 @@ def _basic(x: AnyArray, items: tuple[Any, ...], value: Any) -> AnyArray:
         shown.insert(axis, 1)
     whole = _broadcast(lambda v: v if extents(v) == tuple(shown) else broadcast_to(
         v, tuple(shown)), value, x, "set_at")
-    return with_slice(x, windows, reshape(whole, counts))
+    made = with_slice(x, windows, reshape(whole, counts))
+    wrapped = isinstance(x, Variable) and not isinstance(made, (Variable, Traced))
+    return Variable(made) if wrapped else made
 
 
 def _set_rows(table: AnyArray, rows: Any, values: AnyArray) -> AnyArray:
@@ -203,12 +204,11 @@ def _set_rows(table: AnyArray, rows: Any, values: AnyArray) -> AnyArray:
     count = prod(extents(rows))
     if not count or not extent:
         return table
-    _check(rows, extent)
     spec = Map(parse(name_last), ("element", "index", "scalar", "scatter"), (
         (extent,),))
     last = apply(spec, (reshape(rows, (count,)), extent),
                  dtypes=(np.dtype(np.int64),))[0]
-    found = take(reshape(values, (count, *rest)), maximum(subtract(last, 1), 0), axis=0)
+    found = gathered(reshape(values, (count, *rest)), maximum(subtract(last, 1), 0))
     return where(reshape(greater(last, 0), (extent, *(1,)*len(rest))), found, table)
 
 
@@ -216,17 +216,11 @@ def _added_rows(chosen: Chosen, values: AnyArray) -> AnyArray:
     """The sums of the values for each row of a table."""
     extent, count = prod(chosen.sizes), prod(extents(chosen.rows))
     block = prod(chosen.rest)
-    _check(chosen.rows, extent)
     spec = Map(parse(add_elements), (
         "element", "element", "index", "scalar", "scalar", "scatter"), (
             (extent*block,),))
     wide = broadcast_to(reshape(chosen.rows, (count, 1)), (count, block))
     return apply(spec, (reshape(values, (count, block)), wide, extent, block))[0]
-
-
-def _check(rows: Any, extent: int) -> None:
-    check_range(rows, -extent, extent, "index out of range for an axis of extent "
-                f"{extent}", "hold it inside with clip", name="index")
 
 
 def with_slice(whole: AnyArray, slices: tuple[Window, ...], new: AnyArray,
