@@ -18,12 +18,12 @@ from ...scalar.source import structure
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
-from .ownership import check_owners
 from .pairs import Pairs, as_duals, check_pair, check_separate
-from .races import check_once
-from .recorder import record_tapes
-from .stale import check_before
-from .tapes import derivative_kernel
+from .recording.ownership import check_owners
+from .recording.races import check_once
+from .recording.recorder import record_tapes
+from .recording.stale import check_before
+from .recording.tapes import derivative_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:

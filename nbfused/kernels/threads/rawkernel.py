@@ -24,8 +24,8 @@ from .arguments import FlatArguments, flatten_arguments
 from .as_op import KernelOp
 from .derivatives import Derivative
 from .launching import Launching, Options
+from .recording.stale import Contents, contents_of
 from .source import for_arguments, kernel_source, recorded_bytes
-from .stale import Contents, contents_of
 from .views import annotation_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]

@@ -22,7 +22,7 @@ from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import label_of, parts_in
-from .tapes import derivative_kernel
+from .recording.tapes import derivative_kernel
 from .views import Dual, fields_of
 
 if TYPE_CHECKING:

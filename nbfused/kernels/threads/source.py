@@ -14,7 +14,7 @@ from ...scalar.autodiff.differentiate import buffer_bytes
 from ...scalar.autodiff.preferences import PREFERENCES, preferring
 from ...scalar.printing.python import python_text
 from ..cupy.sources import check_kind
-from .tapes import derivative_kernel
+from .recording.tapes import derivative_kernel
 from .views import is_floating
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ __all__ = ["check_arrays", "check_repeated"]
 _NEEDED = {LOST: "the old value of an atomic operation",
            "shuffle": "a value of another thread"}
 #: The way out besides a rule, for places that threads count.
-_INSTEAD = ", or store places that threads count by one kernel and read them in the next"
+_INSTEAD = ", or store places that threads count in one kernel, to read them in another"
 _WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 

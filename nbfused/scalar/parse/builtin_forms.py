@@ -13,9 +13,10 @@ from ..source.buffers import buffer, count
 from ..source.resolve import Operation, apply
 from ..source.structure import Local, Values, leaves
 from .branches import short_circuit
+from .composite.parts import Part, shape_of
+from .composite.vector_forms import FORMS as VECTORS
 from .elements import MOST_ELEMENTS
 from .forms import FORMS, Form
-from .parts import Part, shape_of
 from .scope import Scope
 from .sequences import (
     call_errors,
@@ -24,7 +25,6 @@ from .sequences import (
     static_items,
     static_shape,
 )
-from .vector_forms import FORMS as VECTORS
 
 __all__ = ["form_of"]
 

@@ -26,13 +26,13 @@ from ..source.static import literal_parameters
 from ..source.structure import Array, Struct, Values, leaves, rebuild
 from .builtin_forms import form_of
 from .closures import Closure, Outside, signature_of
+from .composite.parts import Part
+from .composite.structs import build_struct, is_struct_class, replace_fields
 from .elements import call_method, checked_index
 from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
-from .parts import Part
 from .scope import ExpressionParser, Scope
 from .sequences import call_errors, parse_arguments
-from .structs import build_struct, is_struct_class, replace_fields
 
 __all__ = ["EXPRESSIONS"]
 

@@ -10,9 +10,9 @@ from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
 from ..source.structure import Local, Struct, Values, Vector, leaves, rebuild
 from .branches import refuse_alias, refuse_choice
-from .parts import Part, cut, is_cut, whole_index
+from .composite.parts import Part, cut, is_cut, whole_index
+from .composite.vectors import loaded, stored
 from .scope import ExpressionParser, Scope
-from .vectors import loaded, stored
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NO_STORE", "Place", "array_property",
            "assign", "call_method", "checked_index", "field_number", "place"]
@@ -43,7 +43,8 @@ def _parse_subscript(scope: Scope, node: ast.Subscript, stem: str) -> Values:
     if isinstance(whole, tuple) and isinstance(node.slice, ast.Slice):
         return _slice(scope, node, whole, node.slice)
     if is_cut(scope, node, whole):
-        return cut(scope, node, whole)
+        part = cut(scope, node, whole)
+        return part if part.spans else scope.emitter.load(*part.element, stem=stem)
     index = _parse_index(scope, node, whole)
     if isinstance(whole, tuple):
         return _part_at(scope, node, whole, index)
@@ -189,20 +190,21 @@ def _parse_extent(scope: Scope, node: ast.Subscript, stem: str) -> Value | None:
 
 
 def array_property(scope: Scope, node: ast.Attribute, array: str) -> Values:
-    """Parse ``a.shape``, ``a.size``, ``a.ndim``."""
+    """Parse ``a.shape``, ``a.size``, ``a.ndim``, and ``a.strides`` in bytes."""
     rank = scope.arrays[array]
-    if node.attr not in ("shape", "size", "ndim"):
+    if node.attr not in ("shape", "size", "ndim", "strides"):
         raise scope.error(node, f"an array has no attribute {node.attr!r} here; it "
-                                "has shape, size, ndim, load, store, load_once and "
-                                "store_once")
+                                "has shape, strides, size, ndim, load, store, "
+                                "load_once and store_once")
     if rank is None:
         raise scope.error(node, "the number of axes is not known here; use "
                                 "a.shape[k] with an integer k")
     if node.attr == "ndim":
         return literal(rank)
-    shape = tuple(scope.emitter.emit("extent", array, attr=str(k), stem="extent")
+    op = "stride" if node.attr == "strides" else "extent"
+    shape = tuple(scope.emitter.emit(op, array, attr=str(k), stem=op)
                   for k in range(rank))
-    return shape if node.attr == "shape" else _product(scope, shape)
+    return shape if node.attr in ("shape", "strides") else _product(scope, shape)
 
 
 def _product(scope: Scope, factors: Iterable[Value]) -> Value:
@@ -264,16 +266,23 @@ def place(scope: Scope, target: ast.Subscript) -> Place:
     whole = scope.values(target.value)
     if is_cut(scope, target, whole) and not _slices(target):
         part = cut(scope, target, whole)
-        return Place(lambda like=(): _row(scope, target, part, like),
-                     lambda value: stored(scope, target, part, value))
+        if part.spans:
+            return Place(lambda like=(): _row(scope, target, part, like),
+                         lambda value: stored(scope, target, part, value))
+        return _element(scope, target, part.array, part.element[1:])
     if not isinstance(whole, tuple):
-        array, index = whole_index(scope, target, whole,
-                                   _parse_index(scope, target, whole))
-        return Place(lambda like=(): scope.emitter.load(array, *index),
-                     lambda value: _store(scope, target, array, index, value))
+        return _element(scope, target, *whole_index(
+            scope, target, whole, _parse_index(scope, target, whole)))
     root, path = _path(scope, target)
     return Place(lambda like=(): _part_at(scope, target, scope.env[root], path),
                  lambda value: _replace(scope, target, root, path, value))
+
+
+def _element(scope: Scope, target: ast.Subscript, array: str,
+             index: tuple[Any, ...]) -> Place:
+    """An element of an array."""
+    return Place(lambda like=(): scope.emitter.load(array, *index),
+                 lambda value: _store(scope, target, array, index, value))
 
 
 def _slices(target: ast.Subscript) -> bool:

@@ -12,8 +12,8 @@ from ..source.phrases import ALLOWED, phrase
 from ..source.resolve import Operation, apply
 from ..source.structure import Local, Values, Vector, rebuild
 from .branches import merge, short_circuit
+from .composite.vectors import combined, negated
 from .scope import ExpressionParser, Scope
-from .vectors import combined, negated
 
 __all__ = ["EXPRESSIONS", "operate"]
 

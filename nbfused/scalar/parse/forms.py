@@ -11,9 +11,9 @@ import numpy as np
 from ..ir.emit import Emitter
 from ..ir.nodes import Block, Literal, Value, While, literal
 from ..source.structure import Values
+from .composite.parts import Part, whole_index
 from .elements import checked_index
 from .names import resolve, thread_position
-from .parts import Part, whole_index
 from .scope import Scope
 from .sequences import parse_arguments, positional, static_integer, static_shape
 

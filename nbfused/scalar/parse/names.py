@@ -10,8 +10,8 @@ from ..source.phrases import ALLOWED
 from ..source.resolve import freeze, function_of, operation, python_function
 from ..source.structure import Struct, Values
 from .closures import Closure, Outside
+from .composite.parts import Part, part_property
 from .elements import array_property, field_number
-from .parts import Part, part_property
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "is_range", "method_owner", "outside_value", "resolve",

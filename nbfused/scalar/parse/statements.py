@@ -9,11 +9,11 @@ from functools import partial
 from ..ir.nodes import Let, Literal
 from ..source.structure import Vector
 from .branches import split
+from .composite.vectors import combined
 from .elements import NO_STORE, assign, place
 from .expressions import operate
 from .jumps import RESULT
 from .scope import Scope, StatementParser
-from .vectors import combined
 
 __all__ = ["STATEMENTS"]
 

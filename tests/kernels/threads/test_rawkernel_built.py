@@ -208,3 +208,17 @@ def no_attribute(x):
 def test_refused_parts(kernel, words):
     with refused(ScalarSyntaxError, "test_rawkernel_built.py", *words):
         nf.rawkernel(kernel)[1, 1](np.ones((3, 3)))
+
+
+def test_strides_are_numpys_in_bytes(device):
+    @nf.rawkernel
+    def strides(x, y):
+        y[0], y[1] = x.strides
+
+    x = nf.array(np.zeros((4, 6), np.float32), device=device)
+    for view in (x, x[::2, ::-3]):
+        y = nf.zeros(2, dtype="int64", device=device)
+        strides[1, 1](view, y)
+        expected = np.zeros((4, 6), np.float32)[::2, ::-3].strides if view is not x \
+            else (24, 4)
+        assert tuple(nf.to_numpy(y)) == expected

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, describe, to_numpy
-from ...autograd.nodes import zeros
-from ...dispatch.calls import COPY
-from ...dispatch.execute import execute
-from ...specs import Raw
-from .arguments import FlatArguments, Leaf
-from .launching import Options, start_kernel
+from ....arrays import Array, describe, to_numpy
+from ....autograd.nodes import zeros
+from ....dispatch.calls import COPY
+from ....dispatch.execute import execute
+from ....specs import Raw
+from ..arguments import FlatArguments, Leaf
+from ..launching import Options, start_kernel
 from .tapes import Recorded, final_of, tape_of
 
 __all__ = ["counters", "record_tapes", "run_on_copies"]

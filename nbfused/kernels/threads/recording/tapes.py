@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from ...scalar.autodiff.activity import refuse
-from ...scalar.autodiff.adjoints import FINAL, INITIAL, RECORDED
-from ...scalar.autodiff.differentiate import jvp, vjp
-from ...scalar.autodiff.rules import has_rule
-from ...scalar.ir.build import Builder, inline
-from ...scalar.ir.clean import clean
-from ...scalar.ir.nodes import (
+from ....scalar.autodiff.activity import refuse
+from ....scalar.autodiff.adjoints import FINAL, INITIAL, RECORDED
+from ....scalar.autodiff.differentiate import jvp, vjp
+from ....scalar.autodiff.rules import has_rule
+from ....scalar.ir.build import Builder, inline
+from ....scalar.ir.clean import clean
+from ....scalar.ir.nodes import (
     Block,
     For,
     Function,
@@ -38,9 +38,9 @@ from ...scalar.ir.nodes import (
     rewrite,
     walk,
 )
-from ...specs import Raw
-from ...specs.raw import WRITES
-from ...support.records import record
+from ....specs import Raw
+from ....specs.raw import WRITES
+from ....support.records import record
 
 __all__ = ["Recorded", "derivative_kernel", "final_of", "tape_of", "thread_number"]
 
@@ -254,13 +254,17 @@ class _Recalls(Builder):
         self.stored |= {str(t.args[0]) for t in walk(s.body)
                         if isinstance(t, Let) and t.op in WRITES}
         trial = _Row(self.fresh("row"))
-        tested = self.block(s.condition, trial)[1] if isinstance(s, While) else trial
+        tested = trial
+        if isinstance(s, While):
+            condition, tested = self.block(s.condition, trial)
         if tested.base != trial.base:
             raise refuse(self.function, self.line, "the condition of a while loop has "
                          "a loop of its own, which reads an array that the kernel also "
                          "writes; compute it in the body, while True: … break")
         body, after = self.block(s.body, trial)
         if after == tested == trial:
+            if isinstance(s, While):
+                s = replace(s, condition=condition)
             self.statements.append(replace(s, body=body))
             return at
         if after.base != trial.base:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ..ir.nodes import Value, literal
-from ..source.resolve import Operation, apply
-from ..source.structure import Struct, Values, Vector
+from ...ir.nodes import Value, literal
+from ...source.resolve import Operation, apply
+from ...source.structure import Struct, Values, Vector
+from ..scope import Scope
 from .parts import Part, whole_index
-from .scope import Scope
 
 __all__ = ["combined", "loaded", "negated", "stored", "vector_of"]
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ..source.structure import Struct, Values, Vector
-from .elements import field_number
-from .names import outside_value
-from .scope import Scope
-from .sequences import call_errors
+from ...source.structure import Struct, Values, Vector
+from ..elements import field_number
+from ..names import outside_value
+from ..scope import Scope
+from ..sequences import call_errors
 from .vectors import vector_of
 
 __all__ = ["build_struct", "is_struct_class", "replace_fields"]
@@ -58,7 +58,7 @@ def _check_plain(scope: Scope, node: ast.Call, target: type) -> None:
 
 
 def _methods(target: type) -> set[str]:
-    """What its classes define themselves, a named tuple's generated class left out."""
+    """Names that its classes define, a named tuple's generated class left out."""
     return {n for c in target.__mro__[:-1] if c is not tuple and "_fields" not in
             vars(c) for n in vars(c)}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from ..ir.nodes import Value, literal
-from ..source.structure import Values, Vector
-from .forms import Form
-from .scope import Scope
-from .sequences import positional
+from ...ir.nodes import Value, literal
+from ...source.structure import Values, Vector
+from ..forms import Form
+from ..scope import Scope
+from ..sequences import positional
 
 __all__ = ["FORMS"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any, ClassVar
 
-from ...support.records import record
-from ..ir.nodes import Literal, Value, literal
-from ..source.structure import Values
-from .scope import Scope
+from ....support.records import record
+from ...ir.nodes import Literal, Value, literal
+from ...source.structure import Values
+from ..scope import Scope
 
 __all__ = ["Part", "Span", "cut", "is_cut", "part_property", "shape_of", "whole_index"]
 
@@ -28,9 +28,19 @@ class Part:
 
     array: str
     axes: tuple[Value | Span, ...]
-    #: What messages call it, and how it becomes a number.
+    #: What messages call it.
     phrase: ClassVar[str] = "a part of an array"
-    way_out: ClassVar[str] = "; write an integer for each axis of the array, a[i, j]"
+
+    @property
+    def way_out(self) -> str:
+        """Ends messages about a part where a number is expected."""
+        return f"; the array has {len(self.axes)} axes: write an integer for each, " \
+            "a[i, j]"
+
+    @property
+    def element(self) -> tuple[Any, ...]:
+        """The array and the index of what has no spans."""
+        return (self.array, *self.axes)
 
     @property
     def spans(self) -> list[int]:
@@ -47,8 +57,8 @@ def is_cut(scope: Scope, node: ast.Subscript, whole: Values) -> bool:
         any(isinstance(p, ast.Slice) for p in parts) or len(parts) < rank)
 
 
-def cut(scope: Scope, node: ast.Subscript, whole: Values) -> Values:
-    """A part of an array, or of a part of one."""
+def cut(scope: Scope, node: ast.Subscript, whole: Values) -> Part:
+    """A part of an array, or of a part of one; without spans it is an element."""
     start = whole if isinstance(whole, Part) else Part(
         whole, (Span(literal(0), None, 1),) * (scope.arrays[whole] or 0))
     given = [_axis(scope, node, p) for p in _parts(node)]
@@ -100,7 +110,7 @@ def _check_integer(scope: Scope, node: ast.AST, value: Values) -> None:
 
 
 def _at(scope: Scope, span: Span, index: Value) -> Value:
-    """Where an element of a span lies on its axis."""
+    """The place on its axis of an element of a span."""
     e = scope.emitter
     far = index if span.step == 1 else e.emit("mul", index, literal(span.step))
     return far if span.start == literal(0) else e.emit("add", span.start, far)
@@ -119,7 +129,7 @@ def _narrowed(scope: Scope, node: ast.AST, array: str, axis: int, span: Span,
 
 
 def _end(scope: Scope, array: str, axis: int, span: Span) -> Value:
-    """Where a span ends: at its bound, or with the axis."""
+    """The end of a span: its bound, or that of the axis."""
     extent = scope.emitter.emit("extent", array, attr=str(axis), stem="extent")
     return extent if span.stop is None else scope.emitter.emit("min", span.stop, extent)
 

@@ -14,15 +14,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...arrays import describe, to_numpy
-from ...autograd.nodes import zeros
-from ...errors import GradientRaceError
-from ...scalar.ir.build import inline
-from ...scalar.ir.clean import clean
-from ...scalar.ir.nodes import EFFECTS, Function, Let, Statement, literal, rewrite, walk
-from ...specs import Raw
-from .arguments import Leaf
-from .launching import Options, start_kernel
+from ....arrays import describe, to_numpy
+from ....autograd.nodes import zeros
+from ....errors import GradientRaceError
+from ....scalar.ir.build import inline
+from ....scalar.ir.clean import clean
+from ....scalar.ir.nodes import (
+    EFFECTS,
+    Function,
+    Let,
+    Statement,
+    literal,
+    rewrite,
+    walk,
+)
+from ....specs import Raw
+from ..arguments import Leaf
+from ..launching import Options, start_kernel
 
 __all__ = ["check_once"]
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...arrays import to_numpy
-from ...errors import GradientRaceError
-from ...scalar.ir.build import Builder, inline
-from ...scalar.ir.nodes import (
+from ....arrays import to_numpy
+from ....errors import GradientRaceError
+from ....scalar.ir.build import Builder, inline
+from ....scalar.ir.nodes import (
     Block,
     Function,
     Let,
@@ -26,10 +26,10 @@ from ...scalar.ir.nodes import (
     literal,
     rewrite,
 )
-from ...specs import Raw
-from ...specs.raw import WRITES
-from .arguments import FlatArguments
-from .launching import Options
+from ....specs import Raw
+from ....specs.raw import WRITES
+from ..arguments import FlatArguments
+from ..launching import Options
 from .recorder import counters, run_on_copies
 from .tapes import thread_number
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arrays import Array, to_numpy
-from ...autograd.versions import checksum
-from ...errors import InplaceModificationError
-from ...specs import Raw
-from .arguments import FlatArguments
-from .launching import Options
+from ....arrays import Array, to_numpy
+from ....autograd.versions import checksum
+from ....errors import InplaceModificationError
+from ....specs import Raw
+from ..arguments import FlatArguments
+from ..launching import Options
 from .recorder import run_on_copies
 
 __all__ = ["Contents", "check_before", "contents_of"]
