@@ -1,4 +1,4 @@
-"""What a kernel's derivatives record of a run of it, and checks of such runs.
+"""Recorded runs of a kernel: what its derivatives need of them, and checks.
 
 - `tapes` makes the derivatives of kernels that read what they write; `recorder` runs a
   kernel on copies to fill their tapes.

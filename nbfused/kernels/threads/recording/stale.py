@@ -24,7 +24,7 @@ Contents = dict[str, tuple[int, int]]
 
 
 def contents_of(spec: Raw, flat: FlatArguments) -> Contents:
-    """What is in the arrays that a kernel reads and writes."""
+    """The contents of arrays that a kernel reads and writes: addresses, checksums."""
     return {p: (leaf.value.pointer, checksum(leaf.owner))
             for p, leaf in zip(spec.function.params, flat.leaves, strict=True)
             if p in spec.revised and type(leaf.value) is Array}
