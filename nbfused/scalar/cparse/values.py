@@ -91,7 +91,7 @@ def member(value: Typed, k: int) -> Typed:
 
 
 def zero(dtype: np.dtype) -> Typed:
-    """What a variable begins with: an undefined value would be another everywhere."""
+    """The value that a variable begins with: an undefined one would differ everywhere."""
     if dtype.names is None:
         return literal(0, dtype)
     return Typed(ast.Tuple([zero(dtype[n]).node for n in dtype.names], ast.Load()),
