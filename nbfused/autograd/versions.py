@@ -26,7 +26,7 @@ from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["Saved", "must_note", "note_write", "watched"]
+__all__ = ["Saved", "checksum", "must_note", "note_write", "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
@@ -96,7 +96,7 @@ class Saved:
                     self._version = None
                 self.guarded = self._version is not None
         if config.debug and not isinstance(data, Traced):
-            self._checksum, self.guarded = _checksum(data), True
+            self._checksum, self.guarded = checksum(data), True
         _NEW.add(weakref.ref(self, _NEW.discard))
 
     @property
@@ -157,7 +157,7 @@ class Saved:
             return self.data
         if self._changed or self._checksum is not None or self._version is not None:
             self.check(self._checksum is not None and
-                       self._checksum != _checksum(self.data))
+                       self._checksum != checksum(self.data))
         return self.data
 
     def check(self, changed: bool = False) -> None:
@@ -256,7 +256,8 @@ def _version(array: Any) -> int | None:
         return None
 
 
-def _checksum(data: Any) -> int:
+def checksum(data: Any) -> int:
+    """A checksum of an array's elements, in order."""
     if hasattr(data, "detach"):  # PyTorch may record what is done to a saved tensor
         data = data.detach()
     return zlib.crc32(np.ascontiguousarray(to_numpy(data)).tobytes())

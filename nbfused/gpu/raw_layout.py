@@ -34,7 +34,7 @@ class RawLayout:
     operands
         The arrays.
     axes
-        The extents that the kernel takes: (array, axis).
+        The extents and strides that the function reads: (array, extent).
     picks
         The strides that the kernel takes: (array, axis).
     offsets
@@ -50,7 +50,7 @@ class RawLayout:
         self.operands = operand_list(dtypes, signature.inner)
         params = [p for p, k in zip(typed.function.function.params, typed.kinds,
                                     strict=False) if k == "array"]
-        self.axes = [(params.index(e.array), e.axis) for e in typed.extents]
+        self.axes = [(params.index(e.array), e) for e in typed.extents]
         self.picks = [(at, k) for at, code in enumerate(signature.inner)
                       for k in range(int(code[1:]) - (code[0] == "c"))]
         self.offsets: list[int] = []
@@ -61,7 +61,7 @@ class RawLayout:
 
     def values(self, call: Call) -> tuple[Any, ...]:
         """The arguments: addresses, extents, strides, numbers."""
-        return (*call.pointers, *(call.extents[k][a] for k, a in self.axes),
+        return (*call.pointers, *(e.value(call, k) for k, e in self.axes),
                 *(call.strides[k][a] for k, a in self.picks), *call.scalars)
 
     def shared_of(self, call: Call, name: str, device: str, limit: int) -> int:

@@ -16,7 +16,7 @@ from ..autograd.recording import RECORDING, recording
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY
 
-__all__ = ["computed", "native", "without_gradient"]
+__all__ = ["computed", "has_samples", "native", "without_gradient"]
 
 #: The module of each library that has NumPy's functions.
 _MODULES = {"numpy": "numpy", "cupy": "cupy", "jax": "jax.numpy", "torch": "torch"}
@@ -95,7 +95,7 @@ def computed(name: str, forward: Callable[..., Any],
     """
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
-        made = _of_samples(call, arrays, options) if _has_samples(arrays) else forward(
+        made = _of_samples(call, arrays, options) if has_samples(*arrays) else forward(
             *(x.data for x in arrays), **options)
         single = not isinstance(made, (tuple, list))
         results = tuple(x if isinstance(x, Variable) else Variable(x)
@@ -115,7 +115,7 @@ def computed(name: str, forward: Callable[..., Any],
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)
-        if _has_samples(arrays) and not (recording() and any(
+        if has_samples(*arrays) and not (recording() and any(
                 isinstance(x, Batched) and x.requires_grad for x in arrays)):
             return _of_samples(call, arrays, options)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
@@ -130,7 +130,8 @@ def _of_kind(gradient: Any, x: Any) -> Any:
     return NUMPY["numpy.real"](gradient)
 
 
-def _has_samples(arrays: Sequence[Any]) -> bool:
+def has_samples(*arrays: Any) -> bool:
+    """Whether one of the arrays is that of the samples of a `vmap`."""
     return any(isinstance(x, Batched) for x in arrays)
 
 
@@ -158,7 +159,7 @@ def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., An
     """A function of arrays, computed by their library, of integers or booleans."""
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
-        if _has_samples(arrays):
+        if has_samples(*arrays):
             return _constant(ctx, _of_samples(call, arrays, options))
         return _constant(ctx, forward(*(x.data for x in arrays), **options))
 
@@ -166,7 +167,7 @@ def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., An
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)
-        if _has_samples(arrays) and not (recording() and any(
+        if has_samples(*arrays) and not (recording() and any(
                 isinstance(x, Batched) and x.requires_grad for x in arrays)):
             return _of_samples(call, arrays, options)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from .base import (
     axes_of,
     axis_of,
     converted,
+    detached,
     floating,
     implements,
     index_array,
@@ -22,7 +23,7 @@ from .base import (
     stored,
 )
 from .indexing import host_of
-from .library import native, without_gradient
+from .library import has_samples, native, without_gradient
 from .reductions import _is_number
 
 __all__: list[str] = []
@@ -112,6 +113,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The positions at which elements keep a sorted array in order."""
     if sorter is not None:
         a = ops.take(a, sorter, axis=0)
+    if has_samples(a):  # each has an order of its own, which libraries take one of
+        below = ops.less if side == "left" else ops.less_equal
+        return ops.sum(below(detached(a), ops.expand_dims(detached(v), -1)), axis=-1)
     return _searchsorted(a, v, side=side)
 
 

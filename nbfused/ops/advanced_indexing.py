@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of, is_array, to_numpy
+from ..arrays import dtype_of, to_numpy
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced, extents
 from ..autograd import Variable
@@ -224,18 +224,20 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
                          f"{', '.join(map(str, map(_shape, indices)))} do not "
                          "broadcast") from None
     if len(indices) == 1 and not _is_host(indices[0]):
+        _check(indices[0], sizes[0])
         return indices[0]
     host = all(isinstance(i, int) or _is_host(i) for i in indices)
     flat: Any = None
     for i, size, step in zip(indices, sizes, _steps(sizes), strict=True):
         _check(i, size)
-        if host:
+        if isinstance(i, int) or _is_host(i):
             part: Any = np.where(np.asarray(i) < 0, np.add(i, size), i)*step
-            flat = part if flat is None else flat + part
+            if not host:
+                part = int(part) if isinstance(i, int) else _near(part, x, given)
         else:
-            wrapped = where(less(i, 0), add(i, size), i) if is_value(i) else i % size
-            part = multiply(wrapped, step) if is_value(i) else wrapped*step
-            flat = part if flat is None else add(flat, part)
+            part = multiply(where(less(i, 0), add(i, size), i), step)
+        known = host or (isinstance(flat, int) and isinstance(part, int))
+        flat = part if flat is None else flat + part if known else add(flat, part)
     if host:
         whole = np.ascontiguousarray(np.broadcast_to(flat, shape)).astype(np.int64)
         return whole if type(getattr(x, "data", x)) is np.ndarray and not isinstance(
@@ -246,11 +248,6 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
 def _is_host(i: Any) -> bool:
     """Whether an index is an array of NumPy, whose elements are known."""
     return isinstance(i, np.ndarray) and not isinstance(i, Traced)
-
-
-def is_value(i: Any) -> bool:
-    """Whether an index is an array rather than a number."""
-    return isinstance(i, (Variable, Traced)) or is_array(i)
 
 
 def _check(i: Any, size: int) -> None:

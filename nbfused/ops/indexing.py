@@ -106,6 +106,13 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     rows = int(shape[axis])
     check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "
                 f"of extent {rows}", "hold them inside with clip", name="indices")
+    found = gathered(x, indices, axis)
+    return found if out is None else cast(dtype_of(found).name)(found, out=out)
+
+
+def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
+    """`take` of indices that are known to be in range; others are clamped."""
+    shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
     count, many = prod(indices.shape), after != 1
     inner = (after,) * many
@@ -114,8 +121,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     table = reshape(x, (before, rows, *inner))
     flat = apply(_gather(many), [table, wide, *inner, rows, count * after],
                  names=("x", "indices", *("after",) * many, "rows", "block"))[0]
-    found = reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
-    return found if out is None else cast(dtype_of(found).name)(found, out=out)
+    return reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
 
 
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
@@ -236,7 +242,7 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
         alone = len(items) == 1 and hasattr(items[0], "dtype") and \
             dtype_of(items[0]).kind in "iu"
         return take(x, items[0], axis=0) if alone else advanced(
-            x, items, getitem, take)
+            x, items, getitem, gathered)
     windows, dropped, added = basic_index(items, shape)
     out = apply_view(x, "slice", windows)
     if dropped:

@@ -14,7 +14,7 @@ __all__ = ["pointwise"]
 
 _THREADS = {
     "thread": "where a thread is", "shared": "shared arrays", "barrier": "barriers",
-    "shuffle": "shuffles", "extent": "shapes of arrays",
+    "shuffle": "shuffles", "extent": "shapes of arrays", "stride": "strides of arrays",
 }
 
 

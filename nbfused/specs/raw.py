@@ -28,6 +28,7 @@ from .base import Hashed, Parameters, Shape, Spec, parameters
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..backend import Call
     from ..scalar.typing.types import Type
 
 __all__ = ["WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw", "waits"]
@@ -78,6 +79,11 @@ class Raw(Spec):
         """The parameters whose elements the kernel loads."""
         return self._accessed(frozenset({"load"}))
 
+    @property
+    def revised(self) -> frozenset[str]:
+        """The parameters whose elements the kernel loads and changes."""
+        return self.read & self.written
+
     def _accessed(self, ops: frozenset[str]) -> frozenset[str]:
         found = {str(s.args[0]) for s in walk(inline(self.function).body)
                  if isinstance(s, Let) and s.op in ops}
@@ -114,11 +120,25 @@ class Place:
 
 @record(frozen=True)
 class Extent:
-    """A parameter that is the size of an axis of an array."""
+    """A parameter that is the size of an axis of an array, or its stride in bytes.
+
+    Attributes
+    ----------
+    name, array, axis
+        The parameter, the array and its axis.
+    itemsize
+        Bytes of an element where it is a stride, else 0.
+    """
 
     name: str
     array: str
     axis: int
+    itemsize: int = 0
+
+    def value(self, call: Call, position: int) -> int:
+        """The number in a call, of which the array has some position."""
+        return call.strides[position][self.axis] * self.itemsize if self.itemsize \
+            else call.extents[position][self.axis]
 
 
 @record(frozen=True)
@@ -157,7 +177,8 @@ class TypedRaw:
     kinds
         Of the kernel's parameters.
     places, extents, shared
-        What took the place of the operations ``thread``, ``extent`` and ``shared``.
+        What took the place of the operations ``thread``, ``extent`` and ``stride``, and
+        ``shared``.
     """
 
     function: Typed
@@ -182,15 +203,16 @@ def waits(statement: Statement) -> bool:
 def _bound(typed: Typed, kinds: tuple[str, ...]) -> TypedRaw:
     """Make parameters of what the launch knows."""
     places: dict[str, Place] = {}
-    extents: dict[tuple[str, int], Extent] = {}
+    extents: dict[tuple[str, int, int], Extent] = {}
     shared: list[Shared] = []
     table: dict[str, str] = {}
     for s in walk(typed.function.body):
         match s:
             case Let((name,), "thread", _, word):
                 table[name] = places.setdefault(str(word), Place(name, str(word))).name
-            case Let((name,), "extent", (array,), axis):
-                key = str(array), int(str(axis))
+            case Let((name,), "extent" | "stride", (array,), axis):
+                size = typed.dtypes[str(array)].itemsize if s.op == "stride" else 0
+                key = str(array), int(str(axis)), size
                 table[name] = extents.setdefault(key, Extent(name, *key)).name
             case Let(_, "atomic" | "atomic_add", (array, *_)):
                 _check_atomic(typed, s, typed.dtypes[str(array)])
@@ -232,7 +254,7 @@ def _without(block: Block, table: dict[str, str]) -> Block:
 
 def _launched(s: Let) -> tuple[Let, ...]:
     """An operation without what the launch does in its place."""
-    if s.op in ("thread", "extent", "shared"):
+    if s.op in ("thread", "extent", "stride", "shared"):
         return ()
     if s.op == "atomic_add" and not s.results:
         return (replace(s, op="atomic", attr="add"),)

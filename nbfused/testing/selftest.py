@@ -22,7 +22,8 @@ __all__ = ["FAMILIES", "main", "sample"]
 #: Ops that stand for their family, a module of `nbfused.ops`.
 FAMILIES = {
     "activations": ("swish", "gelu"), "arithmetic": ("add", "floor_divide"),
-    "comparison": ("where",), "filling": ("full_like",), "indexing": ("take",),
+    "assignment": ("set_at",), "comparison": ("where",), "filling": ("full_like",),
+    "indexing": ("take",),
     "losses": ("cross_entropy",), "math": ("exp",), "matmul": ("linear",),
     "normalization": ("softmax", "layer_norm"), "power": ("power",),
     "reductions": ("sum", "argmax"), "shapes": ("astype", "transpose"),

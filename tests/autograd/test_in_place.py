@@ -120,45 +120,98 @@ def test_storing_into_what_is_saved_is_seen():
         y.sum().backward()
 
 
-def test_leaves_and_views_are_refused():
+def test_leaves_are_refused_also_through_views():
     w = nf.Variable(X.copy(), requires_grad=True)
     with pytest.raises(TapeError, match=r"x\[index\] = y.*no_grad"):
         w[0] = 1.0
-    x = w * 2.0
-    row = x[0]
-    for store in (lambda: x.__iadd__(1.0), lambda: row.__iadd__(1.0),
-                  lambda: x.__setitem__(1, 0.0), lambda: row.__setitem__(1, 0.0)):
-        with pytest.raises(TapeError, match=r"a view or has some.*x\.copy"):
-            store()
-    x = w * 2.0
-    assert x[0].shape == (4,)
-    x += 1.0  # no view of it lives any more
-    np.testing.assert_allclose(x.to_numpy(), 2 * X + 1)
+    with pytest.raises(TapeError, match="no_grad"):
+        w[0] *= 2.0
+    np.testing.assert_array_equal(w.to_numpy(), X)
 
 
-def test_views_of_what_is_gone_and_of_views():
+def test_views_show_what_was_changed_and_change_what_they_show():
+    def function(x):
+        made = x * 2.0
+        row, corner, flat = made[1], made[1:][0], made.reshape(-1)
+        made[0] = row * 3.0
+        row *= corner
+        made.T[2] -= 1.0
+        flat[5] += made[2, 1]
+        made[:, ::2] /= made[:, ::2][::-1] + 9.0
+        return made, row, corner, flat
+
+    check(function, X)
+
+
+def test_a_reshape_that_is_a_copy_is_no_view():
+    def function(x):
+        made = x * 2.0
+        copy = made.T.reshape(-1)
+        copy += made[0, 0]
+        made *= 3.0
+        return made, copy
+
+    check(function, X)
+
+
+def test_views_of_what_is_gone():
     w = nf.Variable(X, requires_grad=True)
     x = (w * 2.0).T  # of a temporary array
     x *= 3.0
     np.testing.assert_allclose(x.to_numpy(), 6 * X.T)
-    y = w * 2.0
-    corner = y[1:][0]  # the view between is gone
-    for part in (y, corner):
-        with pytest.raises(TapeError, match="a view or has some"):
-            part += 1.0
     base = w * 3.0
     first, second = base[0], base[1]
     del base
-    with pytest.raises(TapeError, match="a view or has some"):
+    with pytest.raises(TapeError, match="a view of what other views show"):
         first += 1.0
-    with pytest.raises(TapeError, match="a view or has some"):
-        w[0] *= 2.0
     del second
     first += 1.0
     (x.sum() + first.sum()).backward()
     expected = np.full(X.shape, 6.0)
     expected[0] += 3.0
     np.testing.assert_allclose(w.grad, expected)
+
+
+def view(x, number):
+    """One of the views that NumPy makes of an array."""
+    return [lambda: x[number % len(x)] if x.ndim > 1 else x[:2], lambda: x.T,
+            lambda: x[::-1], lambda: x[..., ::2], lambda: x[None],
+            lambda: x.reshape(-1), lambda: x.swapaxes(0, -1), lambda: x[1:]][
+                number % 8]()
+
+
+def program(x, steps):
+    """Views are taken, and changed in place, in some order."""
+    pool = [x * 1.0]
+    for kind, k, number, factor in steps:
+        a, b = pool[k % len(pool)], pool[number % len(pool)]
+        if kind < 3:
+            made = view(a, number)
+            pool += [made] if made.ndim and 0 not in made.shape else []
+        elif kind == 3:
+            a *= factor
+        elif kind == 4:
+            a += b if a.shape == b.shape else 1.0
+        elif kind == 5:
+            a[0] = factor
+        elif kind == 6:
+            a[..., -1] *= 2.0
+        elif kind == 7:
+            a[...] = b.sum() * 0.1
+        else:
+            pool.append(a * factor + 1.0)
+    return pool
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_programs_of_views(seed):
+    rng = np.random.default_rng(seed)
+    steps = [(*map(int, rng.integers(0, (9, 1000, 1000))), float(rng.normal()))
+             for _ in range(rng.integers(3, 9))]
+    try:
+        check(lambda x: program(x, steps), X)
+    except TapeError:
+        pytest.skip("views live of what is no Variable any more")
 
 
 def test_masks_and_index_arrays_with_operators():
@@ -180,7 +233,7 @@ def test_a_copy_is_no_view():
 
 @pytest.mark.parametrize(("store", "message"), [
     (lambda x: x.__iadd__(np.ones((2, 3, 4))), "result has"),
-    (lambda x: x.__imul__(1j), "gradient"),
+    (lambda x: x.__imul__(1j), "result complex128"),
     (lambda x: x.__setitem__(0, 1j), "does not fit"),
 ])
 def test_other_shapes_and_kinds_are_refused(store, message):

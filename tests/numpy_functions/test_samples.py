@@ -28,6 +28,8 @@ FUNCTIONS = {
     "roll": (lambda x: np.roll(x, 1), X), "list": (lambda x: x[[0, 2, 1]], X),
     "take": (lambda x: np.take(x, [1, 0]), X), "diag": (np.diag, X),
     "repeat": (lambda x: np.repeat(x, [1, 0, 2, 1]), X),
+    "searchsorted": (lambda x: np.searchsorted(np.sort(x), X[0], "right"), X),
+    "points of each": (lambda x, y: np.interp(X[0], np.sort(x), y), X, X[::-1]),
     "interp": (lambda x: np.interp(x, X[0].cumsum() ** 2, X[1]), X),
 }
 
@@ -48,7 +50,8 @@ def test_many_samples_at_once(name):
 
 
 @pytest.mark.parametrize("name", ["sort", "cumsum", "cumprod", "inv", "solve", "det",
-                                  "eigh", "median", "norm", "list", "pad"])
+                                  "eigh", "median", "norm", "list", "pad",
+                                  "points of each"])
 def test_gradients_of_samples(name):
     """Inside of `vmap`, and of the sum over all samples outside."""
     function, *arrays = FUNCTIONS[name]

@@ -1,8 +1,8 @@
 """``x op= y`` and ``x[index] = y``: stored into the array, or recorded.
 
 What the tape has recorded of an array stays true, as it is not written to: the Variable
-becomes that of a new array.  Views of the old one would not see it, so that this is
-refused where there are some.
+becomes that of a new array, through a view also what it is of, and all views that live
+become views of the new one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from ...arrays import dtype_of, is_array
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError, ShapeError, TapeError
 from ...registry.operations import OPS
+from ...specs import View
 from ..graph import COPY, Edge, GraphArray, Leaf, Node
-from ..nodes import Identity, SpecNode
+from ..nodes import Identity, SpecNode, note_view
 from ..recording import recording
 from ..tape import apply
 from ..versions import note_write
@@ -54,11 +55,35 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     Raises
     ------
     TapeError
-        `x` is a leaf that requires grad, or there are views of it or it is one.
+        `x` is a leaf that requires grad or a view of one, or there are views of what is
+        no Variable any more.
     ShapeError, KernelTypeError
         `made` has another shape, or a dtype of another kind.
     """
-    _check_replaceable(x, made, symbol)
+    made = _fitting(x, made, symbol)
+    base, views = _base_of(x)
+    target = x if base is None else base
+    node = None if target._edge is None else target._edge[0]
+    if isinstance(node, (Leaf, Identity)) or type(made) is not type(target):
+        check_unrecorded(target, made, symbol)
+    if base is not None:
+        made = _overwritten(base, views, made)
+    elif node is not None and _has_siblings(x):
+        raise TapeError(
+            f"{_call(symbol)}: x requires grad, and it is a view of what other views "
+            f"show, which would not see the change; write {_way(symbol)}, or change "
+            "x.copy()")
+    if node is None:  # nothing recorded depends on its elements: views see them
+        apply(COPY, (made._value,), out=(target._value,), names=("x",))
+    else:
+        target._value = made._value
+    target._edge = made._edge
+    if node is not None:
+        _follow(node, target)
+
+
+def _fitting(x: Any, made: Any, symbol: str) -> Any:
+    """A result in the dtype of `x` and in memory of its own."""
     if made.shape != x.shape:
         raise ShapeError(f"{_call(symbol)}: x has shape {x.shape}, and the result has "
                          f"{made.shape}; write {_way(symbol)}")
@@ -66,41 +91,73 @@ def replace(x: Any, made: Any, symbol: str) -> None:
         if not can_cast(made.dtype, x.dtype, "same_kind"):
             raise KernelTypeError(f"{_call(symbol)}: x has dtype {x.dtype}, and the "
                                   f"result {made.dtype}; write {_way(symbol)}")
-        made = OPS["astype"](made, x.dtype)
-    elif made._edge is None or _is_view(made._edge):
-        made = made.copy()  # not of what was assigned: that may change later
-    if x._edge is None:  # nothing recorded depends on its elements: views see them
-        apply(COPY, (made._value,), out=(x._value,), names=("x",))
-    else:
-        x._value = made._value
-    x._edge = made._edge
+        return OPS["astype"](made, x.dtype)
+    if made._edge is None or _is_view(made._edge):
+        return made.copy()  # not of what was assigned: that may change later
+    return made
 
 
-def _check_replaceable(x: Any, made: Any, symbol: str) -> None:
-    node = None if x._edge is None else x._edge[0]
-    if isinstance(node, (Leaf, Identity)) or type(made) is not type(x):
-        check_unrecorded(x, made, symbol)
-    if node is not None and _is_shared((x, made), node):
-        raise TapeError(
-            f"{_call(symbol)}: x requires grad, and it is a view or has some, "
-            f"which would not see the change; write {_way(symbol)}, or change x.copy()")
+def _base_of(x: Any) -> tuple[Any, list[View]]:
+    """The first Variable that `x` is a view of, and by which views; or None."""
+    found: tuple[Any, list[View]] = None, []
+    views: list[View] = []
+    edge = x._edge
+    while edge is not None and _is_view(edge):
+        node = edge[0]
+        views = [node.recording.plan.forward, *views]
+        base, edge = node.base(), node.edges[0]
+        if base is not None and base is not x and base._edge is edge:
+            found = base, views  # which may be a view, too
+    return found
+
+
+def _overwritten(whole: Any, views: Sequence[View], new: Any) -> Any:
+    """The array with other numbers where these views, one of the other, show it."""
+    if not views:
+        return new
+    spec = views[0]
+    inner = apply(spec, (whole,))[0] if len(views) > 1 else whole
+    new = _overwritten(inner, views[1:], new)
+    match spec.kind:
+        case "slice":
+            return OPS["set_at"](whole, new, index=tuple(
+                slice(start, None if stop < 0 else stop, step)
+                for start, stop, step in spec.params))
+        case "transpose":
+            return OPS["transpose"](new, [
+                spec.params.index(axis) for axis in range(whole.ndim)])
+        case "expand" | "squeeze" | "reshape":
+            return OPS["reshape"](new, whole.shape)
+    raise TapeError(f"x op= y: x is a view by {spec.kind}, whose elements share "
+                    "memory; change x.copy()")
+
+
+def _follow(node: Node, whole: Any) -> None:
+    """Let the views of a node's output, as far as they live, be those of another."""
+    for variable, found in node.views or ():
+        view, below = variable(), found()
+        if below is None:
+            continue
+        (shown,) = apply(below.recording.plan.forward, (whole,))
+        _follow(below, shown)
+        if view is not None and view._edge is not None and view._edge[0] is below:
+            view._value, view._edge = shown._value, shown._edge
+            if view._edge is not None:
+                note_view(view._edge[0], whole, view)
 
 
 def _is_view(edge: Edge) -> bool:
-    return isinstance(edge[0], SpecNode) and edge[0].recording.view
+    return isinstance(edge[0], SpecNode) and hasattr(edge[0], "base")
 
 
-def _is_shared(besides: Sequence[Any], node: Node) -> bool:
-    """Whether Variables that live, besides some, share an output's memory by views."""
-    while not _has_views(node, besides):
-        if not isinstance(node, SpecNode) or not node.recording.view:
-            return False
-        if node.base() is not None or not node.edges or node.edges[0] is None:
+def _has_siblings(x: Any) -> bool:
+    """Whether other views live of what `x` is a view of, or may."""
+    edge = x._edge
+    while edge is not None and _is_view(edge):
+        edge = edge[0].edges[0]
+        if edge is not None and (edge[0].collects or _has_views(edge[0], (x,))):
             return True
-        node = node.edges[0][0]
-        if node.collects:
-            return True
-    return True
+    return False
 
 
 def _has_views(node: Node, besides: Sequence[Any]) -> bool:
@@ -133,11 +190,24 @@ def assign(x: Any, index: Any, value: Any) -> None:
         raise KernelTypeError(f"x[index] = value: a value of {source} does not fit an "
                               f"array of {x.dtype}; convert it with astype")
     key = tuple(map(native, index)) if isinstance(index, tuple) else native(index)
+    if _is_there(x, key, value):  # as it is after x[index] += y
+        return
     if is_recorded(x, value):
         replace(x, _with_part(x, key, value), "[index]")
         return
     x._value[key] = native(value)
     note_write((x._value,))
+
+
+def _is_there(x: Any, key: Any, value: Any) -> bool:
+    """Whether a value is the part of `x` that it is assigned to."""
+    if not isinstance(value, GraphArray) or value._edge is None:
+        return False
+    base, views = _base_of(value)
+    if base is None:
+        return False
+    other, same = _base_of(x[key])
+    return other is base and same == views
 
 
 def _with_part(x: Any, key: Any, value: Any) -> Any:

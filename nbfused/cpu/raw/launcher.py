@@ -172,7 +172,7 @@ class RawLauncher:
         self._name = typed.function.function.name
         arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
                                     strict=False) if k == "array"]
-        self._axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
+        self._axes = [(arrays.index(e.array), e) for e in typed.extents]
         self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
         if self._shared > MOST_SHARED:
             raise RangeError(
@@ -189,7 +189,7 @@ class RawLauncher:
         scratch = np.empty(pieces*room + _LINE, np.uint8)
         status = np.zeros(1, np.int64)
         block = text.frame.pack(
-            call, *call.grid, *call.block, *(call.extents[k][a] for k, a in self._axes),
+            call, *call.grid, *call.block, *(e.value(call, k) for k, e in self._axes),
             -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
         POOL.share(entry, block, blocks, step)
         if status[0]:

@@ -32,6 +32,7 @@ __all__ = [
     "is_view",
     "map_tree",
     "memory_of",
+    "run_check",
     "run_opaque",
     "tree_values",
 ]
@@ -171,7 +172,7 @@ class Program:
         env = {**self.constants, **given}
         for number in self.numbers:
             env[number.value] = evaluate(number, env)
-        waiting = [c for c in self.checks if not _check(c, env)]
+        waiting = [c for c in self.checks if not run_check(c, env)]
         if self.stores:
             check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
@@ -180,7 +181,7 @@ class Program:
                                         strict=True):
             results = _launch(launch, direct, env, like, log)
             env.update(zip(launch.outputs, results, strict=True))
-            waiting = [c for c in waiting if not _check(c, env)]
+            waiting = [c for c in waiting if not run_check(c, env)]
             for value in last:
                 env.pop(value, None)
         for own, new in self.stores.items():
@@ -213,7 +214,8 @@ def evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
     return found
 
 
-def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -> bool:
+def run_check(check: tuple[Callable[[Any], None], Any],
+              env: Mapping[Value, Any]) -> bool:
     """Run a check if its value is there."""
     function, value = check
     if value not in env:

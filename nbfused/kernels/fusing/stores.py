@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import dtype_of, is_array
+from ...arrays import describe, dtype_of, is_array
 from ...autograd import Variable
 from ...autograd.graph import COPY, Leaf
 from ...errors import KernelTypeError, ShapeError
@@ -15,10 +16,12 @@ from ...op.base import check_integers
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import plain_number
-from ...specs import Map
+from ...specs import Map, View
+from ...specs.base import Shape
+from ...specs.fusion.rearranged import is_alignment
 from .outside.host_arrays import HostArray
 from .parts import made_of, overwritten
-from .program import memory_of
+from .program import data_of, memory_of
 from .symbols.arrays import Symbol
 
 if TYPE_CHECKING:
@@ -35,6 +38,32 @@ _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
 _MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
                   "a copy depends on how that lies in memory; reshape afterwards, or "
                   "write .copy()")
+
+
+class _Contiguous:
+    """A check that a reshape of an argument is a view of it, as it is traced."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def applies(self, x: Any) -> bool:
+        """Whether an array lies otherwise in memory."""
+        array = describe(data_of(x), self._name)
+        expected: list[int] = []
+        step = 1
+        for extent in reversed(array.shape):
+            expected.insert(0, step)
+            step *= extent
+        return step > 0 and any(
+            n > 1 and have != want for n, have, want in zip(
+                array.shape, array.strides, expected, strict=True))
+
+    def __call__(self, x: Any) -> None:
+        if self.applies(x):
+            raise KernelTypeError(
+                f"'{self._name}' is not contiguous, and it is reshaped and changed in "
+                "place: NumPy's reshape would be a copy of it; pass a contiguous "
+                "array, or reshape after the change")
 
 
 def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> None:
@@ -59,6 +88,7 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
         raise ShapeError(f"{target.name} cannot hold an array of shape "
                          f"{new.extents}; make a new array")
     root = target.root
+    _check_reshapes(trace, root)
     _part_scalars(trace, target)
     new = overwritten(root, target.parts, new)
     if root.own is not None:
@@ -72,6 +102,27 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
             continue
         shown = made_of(root, view.parts)
         view.value, view._edge = shown.value, shown._edge
+
+
+def _check_reshapes(trace: Trace, root: Symbol) -> None:
+    """Have a call refuse an argument whose reshape, which is here, is no view."""
+    views = trace.views.get(root.array, ())
+    own = root.own
+    known = any(isinstance(check, _Contiguous) and value is own
+                for check, value in trace.checks)
+    if own is not None and not known and any(
+            _is_reshaped(root.extents, view.parts) for view in views):
+        trace.checks.append((_Contiguous(own.name), own))
+
+
+def _is_reshaped(shape: Shape, parts: Sequence[View]) -> bool:
+    """Whether one of some views is a reshape that a copy could be."""
+    for part in parts:
+        (made,) = part.out_shapes((shape,))
+        if part.kind == "reshape" and not is_alignment(shape, made):
+            return True
+        shape = made
+    return False
 
 
 def _part_scalars(trace: Trace, target: Symbol) -> None:

@@ -97,7 +97,7 @@ def _is_known(shape: Any) -> bool:
 
 def _key(shape: Any) -> Any:
     if isinstance(shape, structure.Struct):
-        return (shape.names, *map(_key, shape))
+        return (type(shape), shape.names, *map(_key, shape))
     if isinstance(shape, tuple):
         return tuple(map(_key, shape))
     return shape
@@ -148,17 +148,19 @@ class _Taking:
             return self.struct(name, self.match_fields(name, value, parts, expected),
                                expected)
         if parts is not None:
-            return self.struct(name, parts, {})
+            found = self.struct(name, parts, {})
+            vector = getattr(value, "__nbfused_vector__", False)
+            return structure.Vector(found.names, found) if vector else found
         if isinstance(value, _NUMBERS):
             return self.number(name, value, annotation)
         if is_array(value):
             return self.array(name, value, annotation)
-        if isinstance(value, tuple):
+        if isinstance(value, (tuple, list)):
             return tuple(self.visit(f"{name}[{k}]", v, None)
                          for k, v in enumerate(value))
         raise KernelTypeError(
             f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, "
-            "a number, or a tuple, dict, namedtuple or dataclass of these")
+            "a number, or a tuple, list, dict, namedtuple or dataclass of these")
 
     def struct(self, name: str, parts: Mapping[str, Any],
                annotations: Mapping[str, Any]) -> structure.Struct:

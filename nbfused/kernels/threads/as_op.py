@@ -21,7 +21,9 @@ from ...errors import (
 )
 from ...op.keywords import suggestion
 from ...support.dtypes import BFLOAT16
+from .derivatives import Derivative
 from .leaves import Layout, layout_of
+from .pairs import unpaired
 from .second import Moving, SecondDerivative
 from .views import Dual, ViewType, is_floating
 
@@ -164,7 +166,10 @@ class KernelOp:
         said = self._arguments(layout, plain)
         grid = self._rule_value("grid", self.grid, said)
         block = self._rule_value("block", self.block, said)
-        kernel.bind(**self._arguments(layout, given)).launch(grid=grid, block=block)
+        arguments = self._arguments(layout, given)
+        if isinstance(kernel, Derivative) and not self.kernel.rules:
+            arguments = {n: unpaired(v) for n, v in arguments.items()}
+        kernel.bind(**arguments).launch(grid=grid, block=block)
 
     def _arguments(self, layout: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
         """An argument for each parameter of the kernel."""
@@ -175,9 +180,28 @@ class KernelOp:
         """Leaves and outputs, and copies of the cotangents, which are consumed."""
         names = (*layout.names, *self.outputs)
         plain = dict(zip(names, map(_plain, given), strict=False))
+        plain |= self._before(layout, plain)
         cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
         return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
                        if self.differentiable(layout, n, plain[n])}
+
+    def _before(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs that the kernel reads too, as they were before the launch."""
+        flat = self.kernel.flatten(self.kernel.arguments(
+            (), self._arguments(layout, plain)))
+        spec = self.kernel.spec(flat)
+        both = {leaf.name for p, leaf in zip(spec.function.params, flat.leaves,
+                                             strict=True) if p in spec.revised}
+        if self.kernel.rules or not both:
+            return {}
+        lost = sorted(both - self.outputs.keys())
+        if lost:
+            raise NotDifferentiableError(
+                f"{self.__name__}: the kernel changes its argument '{lost[0]}' in "
+                "place, so that the gradient would read what it left there; name it in "
+                "outputs, or launch the kernel and its .bwd on a copy of your own")
+        made = self.allocate(layout, {n: plain[n] for n in layout.names})
+        return {n: array for n, array in made.items() if n in both}
 
     def gradient_change(self, layout: Layout, names: Sequence[str],
                         along: Mapping[str, Any], plain: Mapping[str, Any],

@@ -1,7 +1,8 @@
 """`k.fwd` and `k.bwd`: the derivatives of a kernel, kernels themselves.
 
 Each thread of ``k.bwd`` runs its part of the kernel again and then backwards: what was
-loaded is atomically added to, what was stored is exchanged with zero.
+loaded is atomically added to, what was stored is exchanged with zero.  Values that the
+kernel overwrites are recorded before, in `tapes`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 from ...arrays import Array
 from ...config import config
 from ...errors import KernelTypeError, NotDifferentiableError
-from ...scalar.autodiff.differentiate import jvp, vjp
 from ...scalar.source import structure
 from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import Pairs, as_duals, check_pair, check_separate
-from .races import check_once
+from .recording.ownership import check_owners
+from .recording.races import check_once
+from .recording.recorder import record_tapes
+from .recording.stale import check_before
+from .recording.tapes import derivative_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -37,8 +41,11 @@ class Derivative(Launching):
     ``k.fwd`` computes what the kernel computes, and the tangents of what it stores from
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
-    zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.  Of a struct or tuple each part may be a
+    zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  It
+    takes arrays as they were before the launch: of what the kernel reads first and then
+    overwrites, pass a copy that was made before.  Each thread must keep to elements of
+    its own in an array that the kernel both reads and writes.  An array that is no pair
+    has no derivative.  Of a struct or tuple each part may be a
     pair, or the whole: ``Dual(p, dp)`` with two structs of the same fields, or tuples,
     None for what has no derivative.  So a tuple of two arrays without derivatives is
     ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
@@ -62,19 +69,22 @@ class Derivative(Launching):
         A derivative shares memory with another array of the call, or what two pairs
         are written to is one.
     NotDifferentiableError
-        At the launch of ``bwd``: the kernel reads what it writes, or passes values that
-        the derivative needs through shared memory or shuffles, and has no rule of its
-        own; a pair for a parameter that has no derivative.
+        At the launch of ``bwd``: the kernel passes values that the derivative needs
+        through shared memory or shuffles, or reads what it writes and has a barrier,
+        without a rule of its own; a pair for a parameter that has no derivative.
     GradientRaceError
         Under ``NBFUSED_DEBUG=1``: an element is touched twice by ``load_once`` or
-        ``store_once``.
+        ``store_once``, or is touched by one thread and changed by another where the
+        kernel both reads and writes the array.
+    InplaceModificationError
+        Under ``NBFUSED_DEBUG=1``: an array is as the last launch left it, and not as
+        the launch found it.
     """
 
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
         super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
         self.kernel: ThreadKernel = kernel
         self.mode: str = mode
-        self._specs: dict[tuple[Raw, tuple[bool, ...]], Raw] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an array, a number or a pair for each parameter."""
@@ -89,10 +99,14 @@ class Derivative(Launching):
         self._check_pairs(spec, flat.leaves, pairs.found, options.check)
         if config.debug and self.mode == "bwd":
             check_once(spec, flat.leaves, wanted, options)
+            check_owners(spec, flat, wanted, options)
+            check_before(spec, flat, options, *self.kernel.last)
         extended = FlatArguments([*flat.leaves, *(
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)
-        self.run(self.spec(spec, wanted), extended, options)
+        derived = derivative_kernel(spec, wanted, self.mode)
+        extended.leaves += record_tapes(derived, flat, options)
+        self.run(derived.spec, extended, options)
 
     def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], options: Options) -> None:
@@ -155,17 +169,7 @@ class Derivative(Launching):
 
     def spec(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         """The derivative's kernel: the arrays', then the derivatives' parameters."""
-        found = self._specs.get((spec, wanted))
-        if found is None:
-            found = self._specs[spec, wanted] = self._differentiated(spec, wanted)
-        return found
-
-    def _differentiated(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
-        raw = tuple(p for p, k in zip(spec.function.params, spec.kinds, strict=True)
-                    if k == "array")
-        function = vjp(spec.function, wanted, (), False, raw) \
-            if self.mode == "bwd" else jvp(spec.function, wanted)
-        return Raw(function, (*spec.kinds, *("array",)*sum(wanted)))
+        return derivative_kernel(spec, wanted, self.mode).spec
 
     def _check_ends(self, spec: Raw, leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], checked: bool) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from ...scalar.typing.types import Weak
 from ...specs import Raw
 from ...support.records import record
 from ..cupy.launching import as_integer, bytes_of_shared, stream_handle
-from .arguments import FlatArguments
+from .arguments import FlatArguments, Leaf
 from .extents import block_extents, grid_extents
+from .guards import blocks_of, dim_extents, guarded
 
-__all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options"]
+__all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options",
+           "start_kernel"]
 
 _DEFAULT_SHARED = 48 * 1024
 #: Keywords of a launch besides the kernel's own arguments.
@@ -61,6 +65,8 @@ class Options:
         A handle, or None for the current one of the arrays' library.
     check
         Whether arguments are validated.
+    dim
+        The numbers of threads that run; all of them where it is empty.
     """
 
     grid: Extents
@@ -68,6 +74,24 @@ class Options:
     shared: int = 0
     stream: int | None = None
     check: bool = True
+    dim: tuple[int, ...] = ()
+
+
+def start_kernel(spec: Raw, leaves: Sequence[Leaf], options: Options,
+                 note: Callable[[Launchable], None] | None = None) -> None:
+    """Launch a kernel on arguments that were taken apart.
+
+    `note` is told what is launched.
+    """
+    if 0 in options.dim:
+        return
+    spec, leaves = guarded(spec, leaves, options.dim)
+    values = [leaf.value for leaf in leaves]
+    kernel = prepare(spec, values, [leaf.name for leaf in leaves])
+    if note is not None:
+        note(kernel)
+    launch(kernel, values, options.grid, options.block, shared=options.shared,
+           stream=options.stream)
 
 
 class Launching:
@@ -97,17 +121,18 @@ class Launching:
         if options.check:
             check_written(spec, flat.values, flat.names)
             self._check_shared(options.shared)
-        kernel = prepare(spec, flat.values, flat.names)
-        if kernel.launcher not in self._launchers:
-            self._launchers.add(kernel.launcher)
-            self._compiled.setdefault(_signature(kernel, flat), kernel)
         try:
-            launch(kernel, flat.values, options.grid, options.block,
-                   shared=options.shared, stream=options.stream)
+            start_kernel(spec, flat.leaves, options, partial(self._note, flat))
         finally:  # also where indices that lay outside are told of afterwards
             note_write([leaf.owner for p, leaf in
                         zip(spec.function.params, flat.leaves, strict=True)
                         if p in spec.written])
+
+    def _note(self, flat: FlatArguments, kernel: Launchable) -> None:
+        """Remember what was compiled."""
+        if kernel.launcher not in self._launchers:
+            self._launchers.add(kernel.launcher)
+            self._compiled.setdefault(_signature(kernel, flat), kernel)
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
@@ -143,6 +168,46 @@ class Launching:
         return Options(grid_extents(grid, label), block_extents(block, label),
                        bytes_of_shared(shared_mem, label),
                        None if stream is None else stream_handle(stream), bool(check))
+
+    def _options_of(self, dim: Any, block: Any, **options: Any) -> Options:
+        """Options of a launch of so many threads."""
+        label = f"kernel {self.__name__!r}"
+        found = dim_extents(dim, label)
+        grid, threads = blocks_of(
+            found, None if block is None else block_extents(block, label))
+        some = tuple(max(n, 1) for n in grid)
+        return replace(self._options(some, threads, **options), dim=found)
+
+    def launch(self, *args: Any, dim: Any, block: Any = None, shared_mem: int = 0,
+               stream: Any = None, check: bool = True) -> None:
+        """Launch `dim` threads; those of a last block that is not full do nothing.
+
+        Parameters
+        ----------
+        *args
+            The arguments of the kernel.
+        dim : int or tuple of int
+            What ``nf.grid`` stays below, along as many axes.  A kernel with barriers,
+            shuffles or shared arrays is refused.
+        block : int or tuple of int, optional
+            Threads of a block; 256 in all if left out.
+        shared_mem, stream, check
+            As for a call.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> @nf.rawkernel
+        ... def double(x, y):
+        ...     i = nf.grid(1)
+        ...     y[i] = 2 * x[i]
+        >>> x, y = np.arange(5.0), np.zeros(5)
+        >>> double.launch(x, y, dim=len(x))
+        >>> y
+        array([0., 2., 4., 6., 8.])
+        """
+        self.bind(*args).launch(dim=dim, block=block, shared_mem=shared_mem,
+                                stream=stream, check=check)
 
     def arguments(self, args: Sequence[Any],
                   kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,12 +326,18 @@ class Bound:
         self.kernel: Launching = kernel
         self.arguments: dict[str, Any] = arguments
 
-    def launch(self, *, grid: Any, block: Any, shared_mem: int = 0, stream: Any = None,
-               check: bool = True, **unknown: Any) -> None:
-        """Launch `grid` blocks of `block` threads."""
-        check_keywords(f"{self.kernel.__name__}.launch", unknown,
-                       ("grid", "block", *_OPTIONS))
-        options = self.kernel._options(grid, block, shared_mem, stream, check)
+    def launch(self, *, grid: Any = None, block: Any = None, dim: Any = None,
+               shared_mem: int = 0, stream: Any = None, check: bool = True,
+               **unknown: Any) -> None:
+        """Launch `grid` blocks of `block` threads, or `dim` threads in all."""
+        name = f"{self.kernel.__name__}.launch"
+        check_keywords(name, unknown, ("grid", "block", "dim", *_OPTIONS))
+        if (grid is None) == (dim is None) or (dim is None and block is None):
+            raise KernelTypeError(f"{name}: got grid={grid!r}, block={block!r}, "
+                                  f"dim={dim!r}; expected grid and block, or dim")
+        more = {"shared_mem": shared_mem, "stream": stream, "check": check}
+        options = self.kernel._options(grid, block, **more) if dim is None else \
+            self.kernel._options_of(dim, block, **more)
         self.kernel.start(self.arguments, options)
 
     def launchRaw(self, *, blockSize: Any, gridSize: Any, **options: Any) -> None:

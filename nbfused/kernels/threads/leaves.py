@@ -26,7 +26,7 @@ class _Struct:
     def rebuild(self, leaves: Mapping[str, Any]) -> Any:
         """A struct of this type with other leaves."""
         parts = {n: _rebuild(tree, leaves) for n, tree in self.parts}
-        if issubclass(self.type, tuple):
+        if issubclass(self.type, (tuple, list)):
             make = getattr(self.type, "_make", tuple)
             return make(parts.values())
         if not is_dataclass(self.type):
@@ -82,7 +82,7 @@ def _tree(name: str, value: Any, annotation: Any,
           found: list[tuple[str, Any, Any]]) -> Tree:
     expected = fields_of(annotation)
     parts = parts_in(value, expected)
-    if parts is None or (not isinstance(value, (tuple, Mapping)) and \
+    if parts is None or (not isinstance(value, (tuple, list, Mapping)) and \
             not is_dataclass(value)):
         found.append((name, annotation, value))
         return name

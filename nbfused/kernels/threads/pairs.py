@@ -23,7 +23,7 @@ from .views import Dual, fields_of, is_floating
 
 __all__ = [
     "Pairs", "as_duals", "check_pair", "check_separate", "is_pair", "label_of",
-    "parts_in", "plain",
+    "parts_in", "plain", "unpaired",
 ]
 
 
@@ -80,8 +80,13 @@ def label_of(name: str, part: Any) -> str:
 
 
 def parts_in(value: Any, expected: Any) -> dict[Any, Any] | None:
-    """The fields of a struct by name, the parts of a tuple by number."""
-    if not isinstance(value, tuple) or hasattr(value, "_fields"):
+    """The fields of a struct by name, the parts of a tuple by number.
+
+    A vector is one value.
+    """
+    if getattr(value, "__nbfused_vector__", False):
+        return None
+    if not isinstance(value, (tuple, list)) or hasattr(value, "_fields"):
         return parts_of(value)
     if expected and len(expected) == len(value):
         return dict(zip(expected, value, strict=True))
@@ -115,6 +120,15 @@ def is_pair(value: Any) -> bool:
     """True if an argument is two arrays, one the derivative of the other."""
     return type(value) in (tuple, list) and len(value) == 2 and all(
         isinstance(v, Variable) or is_array(v) for v in value)
+
+
+def unpaired(value: Any) -> Any:
+    """An argument without pairs but `Dual`: two arrays beside each other are two."""
+    if is_pair(value):
+        return Dual(tuple(value), (None, None))
+    if type(value) in (tuple, list):
+        return tuple(map(unpaired, value))
+    return {n: unpaired(v) for n, v in value.items()} if type(value) is dict else value
 
 
 def check_pair(kernel: str, name: str, value: Array, other: Array) -> None:

@@ -8,6 +8,7 @@ from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, overload
 
+from ...config import config
 from ...dispatch.raw import Launchable
 from ...errors import KernelTypeError
 from ...op.kernel_counts import counting_decorator
@@ -23,6 +24,7 @@ from .arguments import FlatArguments, flatten_arguments
 from .as_op import KernelOp
 from .derivatives import Derivative
 from .launching import Launching, Options
+from .recording.stale import Contents, contents_of
 from .source import for_arguments, kernel_source, recorded_bytes
 from .views import annotation_of, note_structs, structs_in
 
@@ -48,6 +50,8 @@ class ThreadKernel(Launching, PickledByName):
         self.prefer: str = check_preference(pyfunc.__name__, prefer)
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
+        #: What the last launch found and left in arrays, under ``NBFUSED_DEBUG=1``.
+        self.last: tuple[Contents, Contents] = {}, {}
         self._specs: dict[Any, Raw] = {}
         update_wrapper(self, pyfunc, updated=())
         self.__name__: str = pyfunc.__name__
@@ -110,7 +114,10 @@ class ThreadKernel(Launching, PickledByName):
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
         flat = self.flatten(arguments, options.check)
-        self.run(self.spec(flat), flat, options)
+        spec = self.spec(flat)
+        found = contents_of(spec, flat) if config.debug else {}
+        self.run(spec, flat, options)
+        self.last = (found, contents_of(spec, flat)) if found else ({}, {})
 
     @cached_property
     def fwd(self) -> Derivative:

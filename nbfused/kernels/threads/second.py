@@ -22,6 +22,7 @@ from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import label_of, parts_in
+from .recording.tapes import derivative_kernel
 from .views import Dual, fields_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,15 @@ class SecondDerivative(Launching):
     def _made(self, spec: Raw, cotangents: Sequence[bool], directions: Sequence[bool],
               changes: Sequence[bool]) -> Raw:
         wanted = tuple(a or b for a, b in zip(cotangents, changes, strict=True))
-        bwd = self.kernel.bwd.spec(spec, wanted).function
+        reverse = derivative_kernel(spec, wanted, "bwd")
+        if reverse.tapes:
+            raise NotDifferentiableError(
+                f"{self.kernel.__name__}: the second derivative depends on values of "
+                f"{', '.join(map(repr, reverse.tapes))} that the kernel overwrites or "
+                "compares, which is not known; write to another array, or write the "
+                "gradient as a kernel of its own and make an operation of that with "
+                ".as_op")
+        bwd = reverse.spec.function
         added = [c for c, w in zip(changes, wanted, strict=True) if w]
         both = jvp(bwd, (*directions, *added))
         count = len(directions)

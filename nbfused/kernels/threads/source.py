@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from ...dispatch.raw import Launchable, prepare
 from ...dispatch.texts import COMPILED
 from ...errors import KernelTypeError
-from ...scalar.autodiff.differentiate import checkpoint_bytes
-from ...scalar.autodiff.preferences import PREFERENCES
+from ...scalar.autodiff.differentiate import buffer_bytes
+from ...scalar.autodiff.preferences import PREFERENCES, preferring
 from ...scalar.printing.python import python_text
 from ..cupy.sources import check_kind
+from .recording.tapes import derivative_kernel
 from .views import is_floating
 
 if TYPE_CHECKING:
@@ -54,9 +56,16 @@ def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]
     """Bytes that loops of ``bwd`` record for each thread, by preference."""
     if "bwd" in kernel.rules:
         return dict.fromkeys(PREFERENCES, 0)
-    function, kinds = compiled.spec.function, compiled.spec.kinds
-    raw = [p for p, k in zip(function.params, kinds, strict=True) if k == "array"]
-    return checkpoint_bytes(function, _wanted(compiled), compiled.signature.inputs, raw)
+    spec, types = compiled.spec, compiled.signature.inputs
+    wanted, found = _wanted(compiled), {}
+    bars = [t for t, w in zip(types, wanted, strict=True) if w]
+    for prefer in PREFERENCES:
+        reverse = derivative_kernel(replace(spec, function=preferring(
+            spec.function, prefer, every=True)), wanted, "bwd")
+        tapes = [types[spec.function.params.index(p)]
+                 for p in (*reverse.tapes, *reverse.finals)]
+        found[prefer] = buffer_bytes(reverse.spec.function, (*types, *bars, *tapes))
+    return found
 
 
 def _wanted(compiled: Launchable) -> tuple[bool, ...]:

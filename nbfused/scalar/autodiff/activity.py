@@ -180,7 +180,7 @@ class _Activity:
 
     def depends(self, s: Let) -> tuple[Value, ...]:
         """The operands on which the result, or what is stored, depends."""
-        if s.op in ("load", "buffer_load"):
+        if s.op in ("load", "buffer_load", "recall"):
             return s.args[:1]
         if s.op == "select":
             return s.args[1:]

@@ -13,14 +13,24 @@ from .reach import ALWAYS, NEVER, NOTHING, Cotangent, Path, Reach, either, flagg
 from .rule_arrays import on_cotangents
 from .rules import numbers, vjp_rule
 
-__all__ = ["Adjoint", "Adjoints"]
+__all__ = ["FINAL", "INITIAL", "RECORDED", "Adjoint", "Adjoints", "winner"]
 
 #: The cotangent of each name that has one so far.
 Adjoint = dict[str, Cotangent]
 #: Where there are more paths, one bool says whether it is any of them.
 _MOST_PATHS = 4
 
+#: Of the operation ``recall``, which gives what was recorded at a row of an array's
+#: tape: the element as it was before the launch, or after it.
+INITIAL, FINAL = "initial", "final"
+#: Ends the attribute of an atomic operation whose value is recorded; a row follows its
+#: array.
+RECORDED = "recorded"
+
 _SHARED = "a value of a shared array has no derivative"
+#: Why an atomic operation that may have a derivative has none.
+_ALONE = dict.fromkeys(("min", "max"), " where the kernel accesses the array otherwise "
+                                       "too, or it is no array of a kernel of threads")
 
 
 class Adjoints(Builder):
@@ -178,7 +188,16 @@ class Adjoints(Builder):
             if array in self.active:
                 raise self.refuse(s, _SHARED)
             return
-        at = (self.bars[array], *s.args[1:])
+        self.add_to(s, (self.bars[array], *s.args[1:]), g)
+
+    def reverse_recall(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
+        """Added to the cotangent of the element that was loaded."""
+        bar = self.bars.get(str(s.args[0]))
+        if bar is not None and not is_number(g.value, 0):
+            self.effect("atomic_add", bar, *s.args[2:], self.exact(g))
+
+    def add_to(self, s: Let, at: tuple[Value, ...], g: Cotangent) -> None:
+        """Add to an element of an array of cotangents."""
         if s.attr == "once":
             total = self.add(self.let("load", *at, stem="g", attr="once"),
                              self.exact(g))
@@ -210,12 +229,23 @@ class Adjoints(Builder):
         if not is_number(g.value, 0):
             raise self.refuse(s, "the old value of an atomic operation has no "
                                  "derivative; detach it")
+        if bar and str(s.attr).endswith(RECORDED):
+            return self.reverse_extremum(s, bar, adjoint)
         if bar:
             if s.attr != "add":
-                raise self.refuse(s, f"an atomic {s.attr} has no derivative; detach "
+                raise self.refuse(s, f"an atomic {s.attr} has no derivative"
+                                     f"{_ALONE.get(str(s.attr), '')}; detach "
                                      "the value, or give the function a rule")
             self.reverse_atomic_add(s, g, adjoint)
         return None
+
+    def reverse_extremum(self, s: Let, bar: str, adjoint: Adjoint) -> None:
+        """The value that an element has in the end takes its cotangent away."""
+        won = winner(self, s)
+        with self.region() as body:
+            taken = self.let("atomic", bar, *s.args[2:-1], ZERO, stem="g", attr="exch")
+        (g,) = self.branch(won, Block(tuple(body), (taken,)), Block((), (ZERO,)), ["g"])
+        self.accumulate(adjoint, s.args[-1], Cotangent(g, flagged(won)))
 
     def reverse_shuffle(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
         """Between threads nothing flows back."""
@@ -259,6 +289,12 @@ class Adjoints(Builder):
     def refuse(self, s: Let, text: str) -> Exception:
         """An error that says where."""
         return refuse(self.function, s.line, text)
+
+
+def winner(b: Builder, s: Let) -> str:
+    """Write whether the value of a recorded atomic is the element in the end."""
+    was = b.let("recall", *s.args[:-1], stem="was")
+    return b.let("eq", was, b.let("recall", *s.args[:-1], attr=FINAL, stem="final"))
 
 
 def _order(path: Path) -> list[tuple[str, bool]]:

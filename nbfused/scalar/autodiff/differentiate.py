@@ -6,7 +6,7 @@ both take again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -39,7 +39,7 @@ from .repeatable import check_arrays, check_repeated
 from .replay import Replay
 from .rules import has_rule
 
-__all__ = ["checkpoint_bytes", "jvp", "vjp"]
+__all__ = ["buffer_bytes", "checkpoint_bytes", "jvp", "vjp"]
 
 @lru_cache(maxsize=4096)
 def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (),
@@ -205,8 +205,7 @@ def jvp(function: Function, wrt: tuple[bool, ...]) -> Function:
 
 
 def checkpoint_bytes(function: Function, wrt: tuple[bool, ...],
-                     types: tuple[Type, ...],
-                     raw: Sequence[str] = ()) -> dict[str, int]:
+                     types: tuple[Type, ...]) -> dict[str, int]:
     """Bytes that loops record in reverse mode, for each evaluation.
 
     Parameters
@@ -216,9 +215,7 @@ def checkpoint_bytes(function: Function, wrt: tuple[bool, ...],
     wrt : tuple of bool
         The parameters whose cotangents are wanted.
     types : tuple of Type
-        Of the parameters.
-    raw : sequence of str
-        The parameters that are raw arrays.
+        Of the parameters, which are numbers.
 
     Returns
     -------
@@ -226,15 +223,17 @@ def checkpoint_bytes(function: Function, wrt: tuple[bool, ...],
         By preference, ``"checkpoint"`` and ``"recompute"``.
     """
     results = result_types(function, types)
-    bars = tuple(t for p, w, t in zip(function.params, wrt, types, strict=True)
-                 if w and p in raw)
     found = {}
     for prefer in PREFERENCES:
-        d = vjp(preferring(function, prefer, every=True), wrt, (True,) * len(results),
-                False, tuple(raw))
-        typed = specialize(d, (*types, *results, *bars))
-        found[prefer] = sum(_bytes(s, typed) for s in walk(typed.function.body))
+        d = vjp(preferring(function, prefer, every=True), wrt, (True,) * len(results))
+        found[prefer] = buffer_bytes(d, (*types, *results))
     return found
+
+
+def buffer_bytes(function: Function, types: tuple[Type, ...]) -> int:
+    """The bytes of a function's buffers for parameters of some types."""
+    typed = specialize(function, types)
+    return sum(_bytes(s, typed) for s in walk(typed.function.body))
 
 
 def _bytes(s: Statement, typed: Typed) -> int:

@@ -20,6 +20,7 @@ from ..ir.nodes import (
     read,
 )
 from .activity import change, linear, partials, refuse
+from .adjoints import RECORDED, winner
 from .rule_arrays import on_tangents
 from .rules import jvp_rule, numbers
 
@@ -112,15 +113,22 @@ class Forward(Builder):
     forward_buffer_load = forward_buffer_store = forward_buffer_add = access
 
     def forward_atomic(self, s: Let) -> None:
-        """An addition whose old value nobody reads."""
+        """An addition, or an extremum, whose old value nobody reads."""
         if not self.active.intersection(s.results):
             return
-        if s.attr != "add" or s.results[0] in self.read:
+        recorded = str(s.attr).endswith(RECORDED)
+        if not (s.attr == "add" or recorded) or s.results[0] in self.read:
             raise refuse(self.function, s.line, "an atomic operation has no derivative "
-                         "but an addition whose old value is not read; detach the "
+                         "but an addition, or a min or max of an array that is not "
+                         "accessed otherwise, whose old value is not read; detach the "
                          "value, or give the function a rule")
         dots = self.dot(s.args[0])
-        if isinstance(dots, str):
+        if isinstance(dots, str) and recorded:
+            won = winner(self, s)
+            with self.region() as body:
+                self.effect("store", dots, *s.args[2:-1], self.dot(s.args[-1]))
+            self.branch(won, Block(tuple(body), ()), Block((), ()), ())
+        elif isinstance(dots, str):
             self.effect("atomic_add", dots, *s.args[1:-1], self.dot(s.args[-1]))
 
     def memory(self, s: Let) -> None:

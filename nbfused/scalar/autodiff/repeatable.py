@@ -12,11 +12,13 @@ __all__ = ["check_arrays", "check_repeated"]
 #: What is refused, by operation; else an element.
 _NEEDED = {LOST: "the old value of an atomic operation",
            "shuffle": "a value of another thread"}
+#: The way out besides a rule, for places that threads count.
+_INSTEAD = ", or store places that threads count in one kernel, to read them in another"
 _WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 
 def check_arrays(function: Function, active: set[str]) -> None:
-    """An array with a derivative is either read or written.
+    """An array with a derivative is either read or written, but for what is recorded.
 
     Raises
     ------
@@ -49,5 +51,6 @@ def check_repeated(function: Function, derivative: Function) -> None:
         if s.op in (LOST, "shuffle") or (s.op == "load" and s.args[0] in changed):
             what = _NEEDED.get(s.op) or f"an element of {s.args[0]!r}, which the " \
                 "function changes"
+            also = _INSTEAD if s.op == LOST else ""
             raise refuse(function, s.line, f"the derivative depends on {what}; give "
-                                           "the function a rule")
+                                           f"the function a rule{also}")

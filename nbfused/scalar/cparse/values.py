@@ -91,7 +91,7 @@ def member(value: Typed, k: int) -> Typed:
 
 
 def zero(dtype: np.dtype) -> Typed:
-    """The value of a variable that is given none; another one nobody could know."""
+    """The value that a variable begins with, for an undefined one may be any."""
     if dtype.names is None:
         return literal(0, dtype)
     return Typed(ast.Tuple([zero(dtype[n]).node for n in dtype.names], ast.Load()),

@@ -27,7 +27,7 @@ __all__ = [
 #: Operations that must run although nobody reads a result of theirs.
 EFFECTS = frozenset({"atomic", "atomic_add", "barrier", "store"})
 #: Operations whose first operand is a raw array.
-ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store"})
+ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store", "stride"})
 #: Effects on thread-local memory: they matter if somebody loads from that.
 BUFFER_WRITES = frozenset({"buffer_add", "buffer_store"})
 #: All that write to memory: their operand is the last.

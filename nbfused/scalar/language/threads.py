@@ -88,8 +88,10 @@ gridsize: Any = _Form("gridsize", "gridsize", """The number of threads of the gr
 """)
 syncthreads: Any = _Form("barrier", "syncthreads",
                          "Wait for all threads of the block.", "block")
-syncwarp: Any = _Form("barrier", "syncwarp", "Wait for all threads of the warp.",
-                      "warp")
+syncwarp: Any = _Form("barrier", "syncwarp", """Wait for all threads of the warp.
+
+``syncwarp(mask)`` takes the mask of the whole warp, 0xffffffff, and no other.
+""", "warp")
 
 
 class _Shared:
@@ -106,8 +108,9 @@ class _Shared:
 def _shuffle(name: str, attr: str, doc: str) -> _Form:
     return _Form("shuffle", name, f"""{doc}
 
-    Called as ``{name}(mask, value, lane)``, as in CUDA; the mask is that of the whole
-    warp, 0xffffffff.
+    Called as ``{name}(mask, value, lane, width=32)``, as in CUDA; the mask is that of
+    the whole warp, 0xffffffff.  A `width` of 1, 2, 4, 8 or 16 divides the warp into
+    segments of so many lanes, and lanes are counted inside of them.
     """, attr)
 
 
@@ -147,6 +150,11 @@ class _Atomic:
     """Operations on an element that no other thread can come between."""
 
     add = _atomic("add", "Add to an element.", lambda a, b: a + b)
+    sub = _atomic("sub", "Subtract from an element.", lambda a, b: a - b)
+    inc = _atomic("inc", "Add 1; 0 where the element is `value` or more, as in CUDA.",
+                  lambda a, limit: 0 if a >= limit else a + 1)
+    dec = _atomic("dec", "Subtract 1; `value` where the element is 0 or above it.",
+                  lambda a, limit: limit if a == 0 or a > limit else a - 1)
     min = _atomic("min", "Keep the smaller value.", min)
     max = _atomic("max", "Keep the larger value.", max)
     and_ = _atomic("and", "Bitwise and.", lambda a, b: a & b)

@@ -6,7 +6,8 @@ variables of one function and where its statements go.
 
 - Statements: `statements`, `loops` and the hints around them, `branches`; `jumps` first
   removes jumps out of blocks.
-- Expressions: `names`, `elements`, `expressions` (operators), `sequences`, `calls`.
+- Expressions: `names`, `elements`, `expressions` (operators), `sequences`, `calls`;
+  `composite` has parts of arrays, structs and vectors.
 - Calls: `closures` are functions as values, `inlining` writes functions into others,
   `forms` and `builtin_forms` are the calls that take more than numbers.
 """

@@ -113,8 +113,10 @@ def _guarded(body: Sequence[Statement]) -> bool:
 def refuse_choice(scope: Scope, node: ast.AST, name: str, *values: Values) -> None:
     """Refuse to choose at run time between what is no number."""
     if not all(isinstance(v, (str, Literal)) for v in values):
-        raise scope.error(node, f"{name!r} is a function that depends on a branch "
-                                "or loop; call each where it is meant")
+        odd = next(v for v in values if not isinstance(v, (str, Literal)))
+        raise scope.error(node, f"{name!r} is {scope.describe(odd)} that depends on a "
+                                "branch or loop; use each where it is meant, under a "
+                                "name of its own")
     if any(scope.arrays.get(v) is not None for v in values if isinstance(v, str)):
         raise scope.error(node, f"{name!r} is an array that depends on a branch or "
                                 "loop; write an access to each array")

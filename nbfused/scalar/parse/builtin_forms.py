@@ -13,6 +13,8 @@ from ..source.buffers import buffer, count
 from ..source.resolve import Operation, apply
 from ..source.structure import Local, Values, leaves
 from .branches import short_circuit
+from .composite.parts import Part, shape_of
+from .composite.vector_forms import FORMS as VECTORS
 from .elements import MOST_ELEMENTS
 from .forms import FORMS, Form
 from .scope import Scope
@@ -31,7 +33,7 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     """The form of a call of the Python object `target`, if that is special."""
     name = getattr(target, "__nbfused_form__", None)
     if isinstance(name, str):
-        return FORMS.get(name) or _STATIC[name], target.attr
+        return FORMS.get(name) or VECTORS.get(name) or _STATIC[name], target.attr
     hashable = getattr(type(target), "__hash__", None) is not None
     found = _BUILTINS.get(target) if hashable else None
     several = len(node.args) != 1 or isinstance(node.args[0], ast.Starred)
@@ -44,6 +46,8 @@ def _len(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     (values,) = positional(scope, node, 1)
     if isinstance(values, tuple):
         return literal(len(values))
+    if isinstance(values, Part):
+        return shape_of(scope, values)[0]
     if scope.is_array(values):
         return scope.emitter.emit("extent", values, attr="0", stem=stem)
     raise scope.error(node, "len() takes a tuple, a local array or an array, got "

@@ -23,9 +23,11 @@ from ..source.resolve import (
     signature,
 )
 from ..source.static import literal_parameters
-from ..source.structure import Array, Values, leaves, rebuild
+from ..source.structure import Array, Struct, Values, leaves, rebuild
 from .builtin_forms import form_of
 from .closures import Closure, Outside, signature_of
+from .composite.parts import Part
+from .composite.structs import build_struct, is_struct_class, replace_fields
 from .elements import call_method, checked_index
 from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
@@ -43,11 +45,14 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
     if form is not None:
         return form[0](scope, node, form[1], stem)
     args, keywords = parse_arguments(scope, node)
+    if is_struct_class(target):
+        return build_struct(scope, node, target, args, keywords)
+    if isinstance(owner, Struct) and not args and _method(node) == "_replace":
+        return replace_fields(scope, node, owner, keywords)
     if owner is not None:
         if keywords:
             raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords")
-        name = node.func.attr  # type: ignore[attr-defined]
-        return call_method(scope, node, owner, name, list(args), stem)
+        return call_method(scope, node, owner, _method(node), list(args), stem)
     op = operation(target)
     if target is not None and getattr(target, "__nbfused_higher__", False):
         return Outside(target(*(static_object(scope, node, a) for a in args), **{
@@ -67,6 +72,11 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
 
 
 EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Call: _parse_call}
+
+
+def _method(node: ast.Call) -> str:
+    """The name of the method that is called, if it is one."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def _operands(scope: Scope, node: ast.Call, op: Operation,
@@ -100,7 +110,7 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
     if pyfunc is not None and written:
         _check_literals(scope, node, pyfunc, bound)
         if isinstance(getattr(target, "rules", None), Rules) and target.rules:
-            return _call_with_rules(scope, target, bound)
+            return _call_with_rules(scope, node, target, bound)
         return _inline_preferring(scope, node, target, pyfunc, bound)
     values = [v if scope.is_array(v) else scope.number(node, v) for v in bound.values()]
     return _emit_call(scope, function or scope.grammar.parse(target), values)
@@ -125,9 +135,14 @@ def _detach(scope: Scope, values: Values) -> Values:
     return scope.emitter.emit("detach", values)
 
 
-def _call_with_rules(scope: Scope, target: Any,
+def _call_with_rules(scope: Scope, node: ast.Call, target: Any,
                      arguments: Mapping[str, Values]) -> Values:
     """A call of a function that has derivative rules of its own."""
+    for name, value in arguments.items():
+        if any(isinstance(v, Part) for v in leaves(value)):
+            raise scope.error(node, f"{ast.unparse(node.func)}(): {name!r} is a part "
+                                    "of an array, which a function with a rule does "
+                                    "not take; pass the array and the index")
     literals = literal_parameters(target.pyfunc)
     given = {p: v if p in literals else _template(scope, v)
              for p, v in arguments.items()}

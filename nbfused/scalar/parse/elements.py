@@ -8,8 +8,10 @@ from typing import Any
 
 from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
-from ..source.structure import Local, Struct, Values, leaves, rebuild
+from ..source.structure import Local, Struct, Values, Vector, leaves, rebuild
 from .branches import refuse_alias, refuse_choice
+from .composite.parts import Part, cut, is_cut, whole_index
+from .composite.vectors import loaded, stored
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NO_STORE", "Place", "array_property",
@@ -25,7 +27,7 @@ _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "onc
 class Place:
     """An element that can be read and assigned."""
 
-    load: Callable[[], Values]
+    load: Callable[..., Values]
     store: Callable[[Values], None]
 
 
@@ -40,10 +42,14 @@ def _parse_subscript(scope: Scope, node: ast.Subscript, stem: str) -> Values:
     whole = scope.values(node.value)
     if isinstance(whole, tuple) and isinstance(node.slice, ast.Slice):
         return _slice(scope, node, whole, node.slice)
+    if is_cut(scope, node, whole):
+        part = cut(scope, node, whole)
+        return part if part.spans else scope.emitter.load(*part.element, stem=stem)
     index = _parse_index(scope, node, whole)
     if isinstance(whole, tuple):
         return _part_at(scope, node, whole, index)
-    return scope.emitter.load(whole, *index, stem=stem)
+    array, index = whole_index(scope, node, whole, index)
+    return scope.emitter.load(array, *index, stem=stem)
 
 
 EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Subscript: _parse_subscript}
@@ -53,7 +59,8 @@ def _parse_index(scope: Scope, node: ast.Subscript, whole: Values) -> tuple[Valu
     """The integers by which `whole` is indexed."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if any(isinstance(p, ast.Slice) for p in parts):
-        raise scope.error(node, "slices are not part of the scalar language; index "
+        raise scope.error(node, "slices are read from arrays whose number of axes is "
+                                "known, and are no targets of assignments; index "
                                 "with as many integers as the array has axes")
     if isinstance(whole, Struct) and isinstance(node.slice, ast.Constant) and \
             isinstance(node.slice.value, str):
@@ -69,9 +76,9 @@ def checked_index(scope: Scope, node: ast.AST, whole: Values,
         raise scope.error(node, "an index must be an integer; use int()")
     if isinstance(whole, tuple):
         return found
-    if not scope.is_array(whole):
+    if not scope.is_array(whole) and not isinstance(whole, Part):
         raise scope.error(node, "a number cannot be indexed")
-    rank = scope.arrays[whole]
+    rank = len(whole.spans) if isinstance(whole, Part) else scope.arrays[whole]
     if rank is not None and rank != len(found):
         raise scope.error(node, f"the array has {rank} axes and is indexed by "
                                 f"{len(found)} integers; write one for each axis, "
@@ -183,20 +190,21 @@ def _parse_extent(scope: Scope, node: ast.Subscript, stem: str) -> Value | None:
 
 
 def array_property(scope: Scope, node: ast.Attribute, array: str) -> Values:
-    """Parse ``a.shape``, ``a.size``, ``a.ndim``."""
+    """Parse ``a.shape``, ``a.size``, ``a.ndim``, and ``a.strides`` in bytes."""
     rank = scope.arrays[array]
-    if node.attr not in ("shape", "size", "ndim"):
+    if node.attr not in ("shape", "size", "ndim", "strides"):
         raise scope.error(node, f"an array has no attribute {node.attr!r} here; it "
-                                "has shape, size, ndim, load, store, load_once and "
-                                "store_once")
+                                "has shape, strides, size, ndim, load, store, "
+                                "load_once and store_once")
     if rank is None:
         raise scope.error(node, "the number of axes is not known here; use "
                                 "a.shape[k] with an integer k")
     if node.attr == "ndim":
         return literal(rank)
-    shape = tuple(scope.emitter.emit("extent", array, attr=str(k), stem="extent")
+    op = "stride" if node.attr == "strides" else "extent"
+    shape = tuple(scope.emitter.emit(op, array, attr=str(k), stem=op)
                   for k in range(rank))
-    return shape if node.attr == "shape" else _product(scope, shape)
+    return shape if node.attr in ("shape", "strides") else _product(scope, shape)
 
 
 def _product(scope: Scope, factors: Iterable[Value]) -> Value:
@@ -209,7 +217,7 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
 def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
                 args: list[Values], stem: str) -> Values:
     """Parse ``a.load(i)``, ``a.store(i, value)``, and those whose indices differ."""
-    if not scope.is_array(owner) or name not in _METHODS:
+    if not (scope.is_array(owner) or isinstance(owner, Part)) or name not in _METHODS:
         raise scope.error(node, f"{ast.unparse(node.func).rpartition('.')[0]!r} is "
                                 f"{scope.describe(owner)} here, not a function or "
                                 f"module, and has no method {name!r}; an array has "
@@ -218,6 +226,7 @@ def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
     if len(args) < 1 + stores:
         raise scope.error(node, f"{name}() takes an index{' and a value' * stores}")
     index = checked_index(scope, node, owner, tuple(args[:-1] if stores else args))
+    owner, index = whole_index(scope, node, owner, index)
     if not stores:
         return scope.emitter.emit("load", owner, *index, stem=stem,
                                   attr=_METHODS[name])
@@ -255,13 +264,37 @@ def _store(scope: Scope, node: ast.AST, array: str, index: tuple[Value, ...],
 def place(scope: Scope, target: ast.Subscript) -> Place:
     """The element that `target` names; its index is computed once."""
     whole = scope.values(target.value)
+    if is_cut(scope, target, whole) and not _slices(target):
+        part = cut(scope, target, whole)
+        if part.spans:
+            return Place(lambda like=(): _row(scope, target, part, like),
+                         lambda value: stored(scope, target, part, value))
+        return _element(scope, target, part.array, part.element[1:])
     if not isinstance(whole, tuple):
-        index = _parse_index(scope, target, whole)
-        return Place(lambda: scope.emitter.load(whole, *index),
-                     lambda value: _store(scope, target, whole, index, value))
+        return _element(scope, target, *whole_index(
+            scope, target, whole, _parse_index(scope, target, whole)))
     root, path = _path(scope, target)
-    return Place(lambda: _part_at(scope, target, scope.env[root], path),
+    return Place(lambda like=(): _part_at(scope, target, scope.env[root], path),
                  lambda value: _replace(scope, target, root, path, value))
+
+
+def _element(scope: Scope, target: ast.Subscript, array: str,
+             index: tuple[Any, ...]) -> Place:
+    """An element of an array."""
+    return Place(lambda like=(): scope.emitter.load(array, *index),
+                 lambda value: _store(scope, target, array, index, value))
+
+
+def _slices(target: ast.Subscript) -> bool:
+    """True if a slice is among the indices."""
+    return any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
+
+
+def _row(scope: Scope, target: ast.Subscript, part: Values, like: Values) -> Values:
+    """The vector in a part, of as many components as `like`; the part itself."""
+    names = like.names if isinstance(like, Vector) else ()
+    found = loaded(scope, target, names, part) if names else None
+    return part if found is None else found
 
 
 def _path(scope: Scope, target: ast.Subscript) -> tuple[str, tuple[Value, ...]]:

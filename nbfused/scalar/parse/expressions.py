@@ -10,8 +10,9 @@ from typing import Any
 from ..ir.nodes import Literal, Value, literal
 from ..source.phrases import ALLOWED, phrase
 from ..source.resolve import Operation, apply
-from ..source.structure import Local, Values, rebuild
+from ..source.structure import Local, Values, Vector, rebuild
 from .branches import merge, short_circuit
+from .composite.vectors import combined, negated
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "operate"]
@@ -55,6 +56,8 @@ def _parse_binary(scope: Scope, node: ast.BinOp, stem: str) -> Values:
 def _combine(scope: Scope, node: ast.BinOp, left: Values, right: Values,
              stem: str) -> Values:
     """Parse ``left op right``, computed."""
+    if isinstance(left, Vector) or isinstance(right, Vector):
+        return combined(scope, node, left, right)
     if isinstance(left, tuple) and left:
         if isinstance(node.op, ast.Add) and isinstance(right, tuple):
             return rebuild(_plain(left), (*left, *right))
@@ -80,8 +83,11 @@ def _parse_unary(scope: Scope, node: ast.UnaryOp, stem: str) -> Values:
     if isinstance(node.op, ast.Not):
         return scope.emitter.emit("logical_not", scope.condition(node.operand),
                                   stem=stem)
-    target = Operation(_UNARY[type(node.op)])
-    return apply(scope.emitter, target, (scope.value(node.operand),), stem=stem)
+    target, operand = Operation(_UNARY[type(node.op)]), scope.values(node.operand)
+    if isinstance(operand, Vector) and target.op == "neg":
+        return negated(scope, operand)
+    number = scope.number(node.operand, operand)
+    return apply(scope.emitter, target, (number,), stem=stem)
 
 
 def _parse_comparison(scope: Scope, node: ast.Compare, stem: str) -> Values:

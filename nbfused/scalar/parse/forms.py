@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.nodes import Value, literal
+from ..ir.emit import Emitter
+from ..ir.nodes import Block, Literal, Value, While, literal
 from ..source.structure import Values
+from .composite.parts import Part, whole_index
 from .elements import checked_index
 from .names import resolve, thread_position
 from .scope import Scope
-from .sequences import positional, static_integer, static_shape
+from .sequences import parse_arguments, positional, static_integer, static_shape
 
 __all__ = ["FORMS", "Form"]
 
 #: ``form(scope, node, attr, stem)`` writes a call and gives its value.
 Form = Callable[[Scope, ast.Call, str, str], Values]
+
+#: The lanes of a warp, and the segments that shuffles may divide it into.
+_WARP = 32
+_WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
 def _axes(scope: Scope, node: ast.Call, one: Callable[[str], Value]) -> Values:
@@ -47,9 +53,36 @@ def _gridsize(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
 
 
 def _barrier(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
-    positional(scope, node, 0, 1 if attr == "warp" else 0)
+    given = _named(scope, node, ("mask",) if attr == "warp" else ())
+    if "mask" in given:
+        _check_mask(scope, node, given["mask"])
     scope.emitter.act("barrier", attr=attr)
     return ()
+
+
+def _named(scope: Scope, node: ast.Call, names: tuple[str, ...],
+           least: int = 0) -> dict[str, Values]:
+    """The arguments of a call by the names of its parameters."""
+    args, keywords = parse_arguments(scope, node)
+    found = dict(zip(names, args, strict=False))
+    known = keywords.keys() <= set(names) and not keywords.keys() & found.keys()
+    found.update(keywords)
+    if len(args) > len(names) or not known or not found.keys() >= set(names[:least]):
+        takes = f"{', '.join(names[:least])}{''.join(f', {n}=' for n in names[least:])}"
+        got = [ast.unparse(a) for a in (*node.args, *(k.value for k in node.keywords))]
+        raise scope.error(node, f"{ast.unparse(node.func)}() takes "
+                                f"{takes.removeprefix(', ') or 'nothing'}; got "
+                                f"{len(got)} arguments ({', '.join(got)})")
+    return found
+
+
+def _check_mask(scope: Scope, node: ast.Call, mask: Values) -> None:
+    """Refuse the mask of a part of a warp: the other lanes would wait, or not."""
+    if mask not in (literal(0xffffffff), literal(-1)):
+        got = mask.text if isinstance(mask, Literal) else scope.describe(mask)
+        raise scope.error(node, f"{ast.unparse(node.func)}() is for the whole warp: "
+                                f"the mask must be 0xffffffff, got {got}; let all "
+                                "lanes reach it, and choose among values")
 
 
 def _shared(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
@@ -76,23 +109,89 @@ def _dtype(scope: Scope, node: ast.expr) -> str:
 
 
 def _shuffle(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
-    mask, value, lane = positional(scope, node, 3)
-    if mask not in (literal(0xffffffff), literal(-1)):
-        raise scope.error(node, "shuffles are for the whole warp: the mask must be "
-                                "0xffffffff")
-    return scope.emitter.emit("shuffle", scope.number(node, value),
-                              scope.number(node, lane), attr=attr, stem=stem)
+    given = _named(scope, node, ("mask", "value", "lane", "width"), 3)
+    _check_mask(scope, node, given["mask"])
+    value, lane = (scope.number(node, given[n]) for n in ("value", "lane"))
+    width = static_integer(scope, node, given.get("width", literal(_WARP)), "the width")
+    if width not in _WIDTHS:
+        raise scope.error(node, f"the width of a shuffle is 1, 2, 4, 8, 16 or 32, got "
+                                f"{width}")
+    if width < _WARP:
+        attr, lane = "idx", _lane_within(scope, attr, lane, width)
+    return scope.emitter.emit("shuffle", value, lane, attr=attr, stem=stem)
+
+
+def _lane_within(scope: Scope, mode: str, lane: Value, width: int) -> Value:
+    """The lane that a shuffle among `width` lanes reads, by CUDA's rules.
+
+    Beyond the segment it is the lane itself; an exclusive or may reach segments before.
+    """
+    e, own = scope.emitter, thread_position(scope, "laneid")
+    first = e.emit("and", own, literal(_WARP - width))
+    if mode == "idx":
+        return e.emit("add", first, e.emit("and", lane, literal(width - 1)))
+    source = e.emit({"up": "sub", "down": "add", "xor": "xor"}[mode], own, lane)
+    inside = e.emit("ge", source, first) if mode == "up" else \
+        e.emit("lt", source, e.emit("add", first, literal(width)))
+    return e.emit("select", inside, source, own)
 
 
 def _atomic(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
+    """An atomic operation: one of the backends', or a loop of ``cas``."""
     array, index, *values = positional(scope, node, 4 if attr == "cas" else 3)
-    if not scope.is_array(array):
+    if not scope.is_array(array) and not isinstance(array, Part):
         raise scope.error(node, f"{ast.unparse(node.func)}() takes an array, an index "
                                 f"and a value; {ast.unparse(node.args[0])!r} is "
                                 f"{scope.describe(array)}")
-    where = checked_index(scope, node, array, index)
-    numbers = (scope.number(node, v) for v in values)
+    array, where = whole_index(scope, node, array,
+                               checked_index(scope, node, array, index))
+    numbers = [scope.number(node, v) for v in values]
+    if attr == "sub":
+        attr, numbers = "add", [_negative(scope.emitter, *numbers)]
+    if attr in _COUNTING:
+        return _exchanged(scope, _COUNTING[attr], array, where, numbers[0], stem)
     return scope.emitter.emit("atomic", array, *where, *numbers, attr=attr, stem=stem)
+
+
+def _negative(e: Emitter, value: Value) -> Value:
+    """The negative of a number, which wraps around in an unsigned array."""
+    if isinstance(value, Literal) and value.kind in ("bool", "int"):
+        value = e.let("cast", value, attr="int64")
+    return e.emit("neg", value)
+
+
+def _incremented(e: Emitter, old: Value, limit: Value) -> Value:
+    """One more, and 0 after `limit`."""
+    more = e.emit("add", old, literal(1))
+    return e.emit("select", e.emit("ge", old, limit), literal(0), more)
+
+
+def _decremented(e: Emitter, old: Value, limit: Value) -> Value:
+    """One less, and `limit` after 0 or from above it."""
+    less = e.emit("sub", old, literal(1))
+    wraps = e.emit("logical_or", e.emit("eq", old, literal(0)),
+                   e.emit("gt", old, limit))
+    return e.emit("select", wraps, limit, less)
+
+
+_COUNTING: dict[str, Callable[[Emitter, Value, Value], Value]] = {
+    "inc": _incremented, "dec": _decremented}
+
+
+def _exchanged(scope: Scope, change: Callable[[Emitter, Value, Value], Value],
+               array: str, where: tuple[Value, ...], limit: Value, stem: str) -> Value:
+    """Exchange an element, until nobody came between reading and writing it."""
+    e = scope.emitter
+    names = [e.fresh(n) for n in ("seen", "again", stem, "again")]
+    with e.region() as body:
+        seen = e.emit("id", names[0])
+        found = e.emit("atomic", array, *where, seen, change(e, seen, limit),
+                       attr="cas")
+        again = e.emit("ne", found, seen)
+    e.statements.append(While(
+        tuple(names[2:]), tuple(names[:2]), (e.load(array, *where), literal(True)),
+        Block((), (names[1],)), Block(tuple(body), (found, again))))
+    return names[2]
 
 
 FORMS: dict[str, Form] = {

@@ -10,6 +10,7 @@ from ..source.phrases import ALLOWED
 from ..source.resolve import freeze, function_of, operation, python_function
 from ..source.structure import Struct, Values
 from .closures import Closure, Outside
+from .composite.parts import Part, part_property
 from .elements import array_property, field_number
 from .scope import ExpressionParser, Scope
 
@@ -89,6 +90,8 @@ def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:
     if isinstance(owner, str) and owner in emitter.alone and \
             node.attr in ("primal", "derivative"):
         return owner if node.attr == "primal" else emitter.alone[owner]
+    if isinstance(owner, Part):
+        return part_property(scope, node, owner)
     if scope.is_array(owner) and (node.attr == "shape" or scope.arrays[owner] is not
                                   None):
         return array_property(scope, node, owner)

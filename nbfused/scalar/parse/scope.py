@@ -120,7 +120,7 @@ class Scope:
             return found
         way_out = "; index it, as in x[i]; one number to differentiate by is passed " \
             "as an array of one element, x.reshape(1), and read as x[0]" \
-            if self.is_array(found) else ""
+            if self.is_array(found) else getattr(found, "way_out", "")
         raise self.error(
             node, f"expected a number here, got {self.describe(found)}{way_out}")
 
@@ -133,5 +133,5 @@ class Scope:
         if isinstance(found, tuple):
             return "a tuple" if found else "a call without a result"
         if not isinstance(found, (str, Literal)):
-            return "a function"
+            return getattr(found, "phrase", "a function")
         return "a number" if self.arrays.get(str(found)) is None else "an array"

@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from ..ir.nodes import Let, Literal
+from ..source.structure import Vector
 from .branches import split
+from .composite.vectors import combined
 from .elements import NO_STORE, assign, place
 from .expressions import operate
 from .jumps import RESULT
@@ -38,14 +40,23 @@ def _parse_augmented(scope: Scope, s: ast.AugAssign) -> None:
     target = s.target
     if isinstance(target, ast.Subscript):
         element = place(scope, target)
+        value = scope.values(s.value)
+        if isinstance(value, Vector):
+            old = element.load(value)
+            element.store(combined(scope, s, old, value))
+            return
         old = scope.number(target, element.load())
-        element.store(operate(scope, s, old, scope.value(s.value), "t"))
+        element.store(operate(scope, s, old, scope.number(s.value, value), "t"))
         return
     if not isinstance(target, ast.Name):
         raise scope.error(s, NO_STORE)
     read = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-    old = scope.value(read)
-    assign(scope, target, operate(scope, s, old, scope.value(s.value), target.id))
+    old, value = scope.values(read), scope.values(s.value)
+    if isinstance(old, Vector):
+        assign(scope, target, combined(scope, s, old, value))
+        return
+    assign(scope, target, operate(scope, s, scope.number(read, old),
+                                  scope.number(s.value, value), target.id))
 
 
 def _parse_expression(scope: Scope, s: ast.Expr) -> None:

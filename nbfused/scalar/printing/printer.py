@@ -40,7 +40,7 @@ _TEMPORARY = re.compile(r"(t|result)_\d+$")
 _WIDTH = 60
 
 #: What a `Raw` knows of its launch and puts in place before it is printed.
-_OF_LAUNCHES = frozenset({"thread", "extent", "shared"})
+_OF_LAUNCHES = frozenset({"thread", "extent", "stride", "shared"})
 #: Printed as statements by a method of their name.
 _EFFECTS = frozenset({
     "atomic_add", "store", "barrier", "buffer", "buffer_store", "buffer_add",

@@ -271,6 +271,9 @@ class _Printer:
     def extent(self, s: Let) -> str:
         return f"{self.value(s.args[0])}.shape[{s.attr}]"
 
+    def stride(self, s: Let) -> str:
+        return f"{self.value(s.args[0])}.strides[{s.attr}]"
+
     def thread(self, s: Let) -> str:
         return f"nf.{s.attr}"
 
@@ -298,7 +301,8 @@ class _Printer:
 _SPECIAL: dict[str, Callable[[_Printer, Let], str]] = {
     "cast": _Printer.cast, "id": _Printer.identity,
     "index": _Printer.index, "load": _Printer.load,
-    "buffer_load": _Printer.load, "extent": _Printer.extent, "thread": _Printer.thread,
+    "buffer_load": _Printer.load, "extent": _Printer.extent,
+    "stride": _Printer.stride, "thread": _Printer.thread,
     "shuffle": _Printer.shuffle, "shared": _Printer.shared, "atomic": _Printer.atomic,
     "buffer": _Printer.buffer,
 }

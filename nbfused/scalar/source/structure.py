@@ -12,7 +12,8 @@ from ..printing.identifiers import identifier
 from ..typing.python_numbers import plain_number
 from .static import known_value
 
-__all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
+__all__ = ["Array", "Local", "Parameters", "Struct", "Values", "Vector",
+           "fill",
            "flat_parameters", "immutable", "leaves", "locals_in", "rebuild"]
 
 #: A value, or a tree of values: tuples, structs and local arrays of them.
@@ -48,6 +49,10 @@ class Struct(tuple[Any, ...]):
         return made
 
 
+class Vector(Struct):
+    """Numbers ``.x``, ``.y``, … that are computed with componentwise."""
+
+
 class Local(tuple[Any, ...]):
     """An array of the function's own; assigning an element makes another tuple."""
 
@@ -55,7 +60,7 @@ class Local(tuple[Any, ...]):
 def rebuild(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
     """`parts` as a tuple of the kind of `like`."""
     if isinstance(like, Struct):
-        return Struct(like.names, parts)
+        return type(like)(like.names, parts)
     return Local(parts) if isinstance(like, Local) else tuple(parts)
 
 

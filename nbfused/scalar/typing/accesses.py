@@ -15,7 +15,8 @@ from .values import INT64, Values
 __all__ = ["Accesses"]
 
 #: How many operands of an access come after its indices.
-_VALUES = {"load": 0, "extent": 0, "store": 1, "atomic_add": 1, "atomic": 1}
+_VALUES = {"load": 0, "extent": 0, "stride": 0, "store": 1, "atomic_add": 1,
+           "atomic": 1}
 #: Indices and extents are Python integers, beside which a float32 stays one.
 _INTEGER = Weak("int")
 
@@ -42,7 +43,8 @@ class Accesses(Values):
         end = len(s.args) - values
         args = [self.coerce(self.integer(v), INT64) for v in s.args[1:end]]
         args += [self.held(v, dtype, s.op == "store") for v in s.args[end:]]
-        self.append(s, (raw, *args), _INTEGER if s.op == "extent" else dtype)
+        self.append(s, (raw, *args), _INTEGER if s.op in (
+            "extent", "stride") else dtype)
 
     def held(self, v: Value, dtype: Type, rounded: bool) -> Value:
         """A value as an array of `dtype` holds it; `rounded`, with no more digits."""

@@ -364,3 +364,21 @@ def test_ufuncs_of_another_library_are_called():
     for function in (lambda x: special.erf(x) * 2, lambda x: special.gamma(x * 2)):
         x = _array(LEFT, "f8")
         np.testing.assert_allclose(nf.fuse(function)(x), function(x), rtol=1e-14)
+
+
+def test_a_reshape_of_an_argument_is_a_view_of_what_is_contiguous():
+    def f(x):
+        flat = x.reshape(-1)
+        x += 1
+        return flat * 2
+
+    fused, grid = nf.fuse(f), np.arange(12.0).reshape(3, 4)
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(grid.copy()), f(grid.copy()))
+    line = np.arange(6.0)[::-1]
+    np.testing.assert_array_equal(fused(line.copy()), f(line.copy()))
+    for x in (np.asfortranarray(grid), np.repeat(grid, 2, axis=-1)[..., ::2]):
+        before = x.copy()
+        with pytest.raises(KernelTypeError, match="'x' is not contiguous"):
+            fused(x)
+        np.testing.assert_array_equal(x, before)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning, RangeError
+from nbfused.kernels.fusing.plans.plan import Plan
+from nbfused.kernels.fusing.plans.segments import SegmentedPlan
 
 pytestmark = pytest.mark.interpreted
 
@@ -31,6 +34,7 @@ def check(function, *args):
             np.testing.assert_allclose(made, expected, 1e-12 if exact else 1e-6)
             made[...] = 77  # which no later call may see
     assert fused.cache_info().currsize == 1
+    return fused
 
 
 def test_masks_and_grids_are_constants():
@@ -119,6 +123,26 @@ def test_a_table_is_read_at_traced_places():
     check(lambda x: (np.array([1.0, 5.0, 2.0])[np.clip(x, 0, 2).astype(int)],), X)
 
 
+def test_rows_and_traced_columns_are_read_by_a_plan():
+    def f(x, columns):
+        table = np.outer(x, x)
+        return table[np.arange(4), columns], table[1, columns], table[columns, -2]
+
+    fused = check(f, X, np.array([3, 0, -1, 2]))
+    assert [type(state) for state in fused._plans._states.values()] == [Plan]
+
+
+def test_computed_places_are_looked_at_between_segments():
+    def f(x, scale):
+        return (np.array([1.0, 5.0, 2.0])[(x * scale).astype(int)],)
+
+    fused = check(f, X, 0.7)
+    assert [type(state) for state in fused._plans._states.values()] == [SegmentedPlan]
+    for _ in range(2):
+        with pytest.raises(RangeError, match="got 3"):
+            fused(X, 1.0)
+
+
 def test_methods_of_objects_make_them_as_well():
     class Model:
         def __init__(self):
@@ -179,6 +203,20 @@ def test_what_cannot_be_stored_is_refused_with_its_line():
 
     with pytest.raises(KernelTypeError, match=r"stores into its arguments(?s:.)*held"):
         f(X)
+
+
+def test_many_threads_trace_at_once():
+    fused = nf.fuse(lambda x: x*np.arange(4) + np.eye(4)[1])
+    expected = X*np.arange(4) + np.eye(4)[1]
+
+    def call(_):
+        fused.clear_cache()
+        return fused(X)
+
+    with ThreadPoolExecutor(8) as pool:
+        for made in pool.map(call, range(40)):
+            np.testing.assert_array_equal(made, expected)
+    assert type(np) is ModuleType
 
 
 def test_numpy_is_as_it_was():

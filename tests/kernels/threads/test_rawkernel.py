@@ -165,7 +165,7 @@ def test_wrong_ways_to_launch(call):
 
 
 @pytest.mark.parametrize(("args", "error", "message"), [
-    ((np.zeros(3), [1, 2]), KernelTypeError, "'y' is a list"),
+    ((np.zeros(3), {1, 2}), KernelTypeError, "'y' is a set"),
     ((np.zeros(3), None), KernelTypeError, "'y' is a NoneType"),
     ((np.zeros(3), "text"), KernelTypeError, "'y' is a str"),
     ((1.0, np.zeros(3)), ScalarSyntaxError, "a number cannot be indexed"),

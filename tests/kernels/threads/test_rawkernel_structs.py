@@ -103,3 +103,28 @@ def test_in_a_fused_function(device):
     with pytest.warns(nf.errors.NbFusedPerformanceWarning):
         found = fused(x, w)
     np.testing.assert_allclose(nf.to_numpy(found), 2 * X * X * W * W + 1)
+
+
+@nf.rawkernel(differentiable=True)
+def weighed(parts, x, y):
+    i = nf.grid(1)
+    if i < x.shape[0]:
+        y[i] = parts[0][i] * x[i] + parts[1][i]
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_tuples_and_lists_of_arrays_have_derivatives(kind, device):
+    """Also where none of their arrays has one: two arrays are no pair then."""
+    a, b, x, y, da, db, g = (nf.array(np.full(3, float(k)), device=device)
+                             for k in range(1, 8))
+    weighed[1, 4](kind((a, b)), x, y)
+    assert nf.to_numpy(y).tolist() == [1*3 + 2] * 3
+    weighed.bwd[1, 4](kind(((a, da), (b, db))), x, (y, g))
+    assert nf.to_numpy(da).tolist() == [5 + 7*3] * 3
+    assert nf.to_numpy(db).tolist() == [6 + 7] * 3
+    op = weighed.as_op(outputs={"y": "x"}, grid=1, block=4)
+    v, w = (nf.Variable(t, requires_grad=True) for t in (x, a))
+    op(kind((a, b)), v).sum().backward()
+    assert nf.to_numpy(v.grad).tolist() == [1.0] * 3
+    op(kind((w, b)), x).sum().backward()
+    assert nf.to_numpy(w.grad).tolist() == [3.0] * 3

@@ -133,7 +133,7 @@ def test_gradients_of_long_chains(form):
 
 @pytest.mark.parametrize(("form", "n"), [
     ("parentheses", 6000), ("operands in parentheses", 6000), ("braces", 6000),
-    ("signs", 6000), ("ifs in ifs", 1100), ("else if", 600), ("ternaries", 600)])
+    ("signs", 6000), ("ifs in ifs", 1100), ("else if", 2500), ("ternaries", 2500)])
 def test_what_is_too_long_in_c_is_refused_by_name(form, n):
     with pytest.raises(ScalarSyntaxError, match=r"long.*(too deeply|more than 64)"):
         in_c(C_FORMS[form][0](n))

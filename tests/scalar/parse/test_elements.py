@@ -214,7 +214,7 @@ def other_method(v):
 
 
 def other_attribute(v):
-    return v.strides
+    return v.flags
 
 
 def missing_field(p):
@@ -252,12 +252,13 @@ def tuple_stored(v):
 
 
 REFUSED = [
-    (wrong_rank, "has 2 axes and is indexed by 1"),
+    (wrong_rank, "a part of an array; the array has 2 axes"),
     (number_indexed, "a number cannot be indexed"),
     (number_stored, "a number cannot be indexed"), (float_index, "must be an integer"),
-    (a_slice, "slices"), (array_as_number, "expected a number here, got an array"),
+    (a_slice, "a part of an array; the array has 1 axes"),
+    (array_as_number, "expected a number here, got an array"),
     (array_returned, "got an array"), (chosen_array, "an array that depends on"),
-    (other_method, "no method 'sum'"), (other_attribute, "no attribute 'strides'"),
+    (other_method, "no method 'sum'"), (other_attribute, "no attribute 'flags'"),
     (missing_field, "no field 'z'; it has x, y"), (four_axes, "1, 2 or 3, got 4"),
     (dynamic_axes, "number of axes must be an integer that is known"),
     (half_a_mask, "0xffffffff"), (dynamic_shared, "an extent must be an integer"),

@@ -188,7 +188,8 @@ class _Numpy(ModuleType):
     """NumPy's module while a function is traced."""
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
+        # Not by `super()`: another thread may have given the module its class back.
+        found = ModuleType.__getattribute__(self, name)
         if _ACTIVE.trace is None or name in _READERS or isinstance(found, _KEPT):
             return found
         subscripted = name in _SUBSCRIPTED

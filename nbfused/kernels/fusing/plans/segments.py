@@ -19,6 +19,7 @@ from ..program import (
     check_apart,
     evaluate,
     map_tree,
+    run_check,
     run_opaque,
     tree_values,
 )
@@ -84,8 +85,7 @@ class SegmentedPlan:
         env.update(program.constants)
         for number in self._numbers:
             env[number.value] = evaluate(number, env)
-        for check, value in program.checks:
-            check(env[value])
+        waiting = [c for c in program.checks if not run_check(c, env)]
         if program.stores:
             check_apart(program.stores, given)
         for part in self._parts:
@@ -93,6 +93,8 @@ class SegmentedPlan:
                 part.run(env, self._read)
             else:
                 env.update(zip(part.outputs, run_opaque(part, env), strict=True))
+            if waiting:
+                waiting = [c for c in waiting if not run_check(c, env)]
         return (map_tree(program.outputs,
                          lambda x: env[x] if isinstance(x, Value) else x),)
 
@@ -112,8 +114,9 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
         Makes the plan of a program.
     """
     known = {*program.arguments, *(n.value for n in program.numbers)}
-    if not {v for _, v in program.checks} <= known or not any(
-            isinstance(launch.spec, Opaque) for launch in program.launches):
+    looked_at = {v for _, v in program.checks} - known
+    if (looked_at and program.stores) or not (looked_at or any(
+            isinstance(launch.spec, Opaque) for launch in program.launches)):
         return None
     env = {**program.constants, **dict(zip(program.arguments, arguments, strict=True))}
     for number in program.numbers:
@@ -159,7 +162,8 @@ def _segment(program: Program, group: Sequence[Logged], env: dict[Value, Any],
     launches = [one.launch for one in group if not (
         one.out and any(one.out[0] is env[own] for own in stores))]
     made = {v for launch in launches for v in launch.outputs}
-    wanted = later | {*tree_values(program.outputs), *program.stores.values()}
+    wanted = later | {*tree_values(program.outputs), *program.stores.values(),
+                      *(v for _, v in program.checks)}
     needed = dict.fromkeys(v for launch in launches for v in launch.inputs
                            if isinstance(v, Value) and v not in made)
     needed |= dict.fromkeys(v for pair in stores.items() for v in pair

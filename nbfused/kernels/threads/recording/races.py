@@ -14,16 +14,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...arrays import describe, to_numpy
-from ...autograd.nodes import zeros
-from ...dispatch.raw import launch, prepare
-from ...errors import GradientRaceError
-from ...scalar.ir.build import inline
-from ...scalar.ir.clean import clean
-from ...scalar.ir.nodes import EFFECTS, Function, Let, Statement, literal, rewrite, walk
-from ...specs import Raw
-from .arguments import Leaf
-from .launching import Options
+from ....arrays import describe, to_numpy
+from ....autograd.nodes import zeros
+from ....errors import GradientRaceError
+from ....scalar.ir.build import inline
+from ....scalar.ir.clean import clean
+from ....scalar.ir.nodes import (
+    EFFECTS,
+    Function,
+    Let,
+    Statement,
+    literal,
+    rewrite,
+    walk,
+)
+from ....specs import Raw
+from ..arguments import Leaf
+from ..launching import Options, start_kernel
 
 __all__ = ["check_once"]
 
@@ -56,12 +63,9 @@ def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
     by_name = dict(zip(spec.function.params, leaves, strict=True))
     counts = [zeros(by_name[p].value.shape, _INT64, by_name[p].owner,
                     by_name[p].value.device) for p in counters]
-    values = [*(leaf.value for leaf in leaves), *(describe(c) for c in counts)]
-    names = [*(leaf.name for leaf in leaves), *counters]
-    kernel = prepare(Raw(counted, (*spec.kinds, *("array",)*len(counts))), values,
-                     names)
-    launch(kernel, values, options.grid, options.block, shared=options.shared,
-           stream=options.stream)
+    more = [Leaf(p, describe(c), c) for p, c in zip(counters, counts, strict=True)]
+    start_kernel(Raw(counted, (*spec.kinds, *("array",)*len(counts))),
+                 [*leaves, *more], options)
     for p, count in zip(counters, counts, strict=True):
         _check(spec.name, by_name[p].name, to_numpy(count))
 
