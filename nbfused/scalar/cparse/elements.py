@@ -45,7 +45,11 @@ def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
 
 
 def address(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
-    """The array and the index of ``&x[i]``."""
+    """The array and the index of ``&x[i]``, or of ``x + i``."""
+    if kind(node) == "BinaryOp" and node.op == "+" and kind(node.left) == "ID":
+        variable = scope.lookup(node.left.name)
+        if variable is not None and variable.kind == "raw":
+            return variable, _flat([scope.typed(node.right)], [constant(1)])
     if kind(node) != "UnaryOp" or node.op != "&" or kind(node.expr) != "ArrayRef":
         scope.refuse(node, "the address of an element of a raw array is expected "
                            "here, as in atomicAdd(&y[i], x)")

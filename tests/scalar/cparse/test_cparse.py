@@ -213,6 +213,12 @@ def test_macros_stand_for_their_text_from_there_on(body, same):
     assert parsed(body) == parsed(same)
 
 
+def test_an_element_has_two_addresses():
+    assert parsed("z = __ldg(y + i);") == parsed("z = __ldg(&y[i]);")
+    with pytest.raises(ScalarSyntaxError, match="'k' is an array; index it"):
+        parsed("int k[2]; z = __ldg(y + k);")
+
+
 def test_a_limit_that_atomics_change_is_read_again():
     function = parse_c("for (int k = 0; k < y[0]; k++) atomicSub(&y[0], 1);", "kernel",
                        (Parameter("y", np.dtype("int32"), raw=True, written=True),))
