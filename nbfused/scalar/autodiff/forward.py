@@ -120,6 +120,8 @@ class Forward(Builder):
         if s.attr == "exch" and is_number(s.args[-1], 0) and isinstance(dots, str):
             return self.bind(s, self.let("atomic", dots, *s.args[1:-1], ZERO,
                                          attr="exch"))  # a cotangent is taken away
+        if not isinstance(dots, str) and s.results[0] not in self.read:
+            return None  # nobody asks for its tangents
         recorded = str(s.attr).endswith(RECORDED)
         if not (s.attr == "add" or recorded) or s.results[0] in self.read:
             raise refuse(self.function, s.line, "an atomic operation has no derivative "

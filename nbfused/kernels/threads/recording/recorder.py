@@ -65,7 +65,7 @@ def record_changes(derived: Recorded, flat: FlatArguments, options: Options,
     tangents = {p: _copy(along[p]) if along[p] is not None else  # type: ignore[arg-type]
                 _zeros(f"{p}.change", leaf.value.shape, leaf.value.dtype, leaf)
                 for p, leaf in leaves.items() if along[p] is not None or (
-                    p in derived.copied and is_floating(leaf.value.dtype))}
+                    p in derived.recorder.revised and is_floating(leaf.value.dtype))}
     marks = tuple(p in tangents or p not in leaves for p in function.params)
     moving = Raw(jvp(function, marks),
                  (*derived.recorder.kinds, *("array",) * sum(marks)))
