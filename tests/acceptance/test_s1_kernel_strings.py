@@ -91,11 +91,19 @@ def test_c05_outputs_are_given_by_position_or_keyword(x, y, device):
         same(z, DIFFERENCE)
 
 
-@pytest.mark.parametrize("name", ["n", "i", "_x", "_ind"])
+@pytest.mark.parametrize("name", ["i", "_x", "_ind"])
 def test_c06_reserved_names(name):
     for params in ((f"T {name}", "T y"), ("T y", f"T {name}")):
         with pytest.raises(ValueError, match=f"can not use '{name}'"):
             ElementwiseKernel(*params, "y = 1")
+
+
+def test_c06_a_parameter_may_be_named_n(x):
+    kernel = ElementwiseKernel("T x, int32 n", "T y", "y = x * n + _ind.size()")
+    same(kernel(x, 3), nf.to_numpy(x) * 3 + 10)
+    same(ElementwiseKernel("T x", "T n", "n = x + 1")(x), nf.to_numpy(x) + 1)
+    same(nf.ReductionKernel("T n", "T y", "n * n", "a + b", "y = a", "0")(x),
+         (nf.to_numpy(x) ** 2).sum())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

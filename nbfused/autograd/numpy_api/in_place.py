@@ -83,7 +83,7 @@ def replace(x: Any, made: Any, symbol: str) -> None:
 
 
 def _fitting(x: Any, made: Any, symbol: str) -> Any:
-    """What was computed, in the dtype of `x` and in memory of its own."""
+    """A result in the dtype of `x` and in memory of its own."""
     if made.shape != x.shape:
         raise ShapeError(f"{_call(symbol)}: x has shape {x.shape}, and the result has "
                          f"{made.shape}; write {_way(symbol)}")

@@ -81,7 +81,8 @@ def elementwise_body(body: Body, name: str, inputs: tuple[ParameterInfo, ...],
     -------
     Function
         Parameters: inputs, outputs (where they keep what they hold), then what the body
-        can name besides: `i`, `n`, and in C ``_ind_size``, ``_x_size``, ``_x_shape0``.
+        can name besides: `i`, `n` (unless declared), and in C ``_ind_size``,
+        ``_x_size``, ``_x_shape0``.
         Results: the outputs that are not raw, in their dtypes.
     """
     table = dict(types)
@@ -90,7 +91,9 @@ def elementwise_body(body: Body, name: str, inputs: tuple[ParameterInfo, ...],
         return _python(body, name, inputs, outputs, dtypes)
     params = [Parameter(p.name, d, p.raw, p in outputs)
               for p, d in zip((*inputs, *outputs), dtypes, strict=True)]
-    params += [Parameter(p, _INT64) for p in (INDEX, SIZE, "_ind_size", *shapes(ranks))]
+    named = {p.name for p in params}
+    params += [Parameter(p, _INT64) for p in (INDEX, SIZE, "_ind_size", *shapes(ranks))
+               if p not in named]
     assert isinstance(body.text, str)
     return parse_c(body.text, name, tuple(params), types, body.preamble)
 
@@ -118,7 +121,7 @@ def _python(body: Body, name: str, inputs: Sequence[ParameterInfo],
     if len(function.results) != len(plain):
         raise DefinitionError(f"{name}: the body gives {len(function.results)} values "
                               f"for the outputs {', '.join(o.name for o, _ in plain)}")
-    params = (*names, *(o.name for o in outputs), INDEX, SIZE)
+    params = _with_index((*names, *(o.name for o in outputs)))
     types = dict(zip(params, dtypes, strict=False))
     check_real(function, name, [(o.name, d) for o, d in plain], types)
 
@@ -168,7 +171,12 @@ def _python_body(text: str, name: str, params: Sequence[str],
                               f"write {missing[0]} = …")
     values: list[ast.expr] = [ast.Name(r, ast.Load()) for r in results]
     last = ast.copy_location(ast.Return(ast.Tuple(values, ast.Load())), statements[-1])
-    return parse_tree(name, (*params, INDEX, SIZE), [*statements, last], source)
+    return parse_tree(name, _with_index(params), [*statements, last], source)
+
+
+def _with_index(params: Sequence[str]) -> tuple[str, ...]:
+    """The parameters, then the index and the size; an `n` of the user's hides that."""
+    return (*params, *(p for p in (INDEX, SIZE) if p not in params))
 
 
 def typed_text(function: Function, dtypes: Sequence[np.dtype],
@@ -177,7 +185,8 @@ def typed_text(function: Function, dtypes: Sequence[np.dtype],
 
     `raw` are those that are arrays.
     """
-    ranks = {str(s.args[0]): len(s.args) - 1 - (s.op != "load")
+    ranks = {str(s.args[0]): len(s.args) - 1 - (
+        0 if s.op == "load" else 2 if s.attr == "cas" else 1)
              for s in walk(inline(function).body)
              if isinstance(s, Let) and s.op in ACCESSES}
     rest = len(function.params) - len(dtypes)

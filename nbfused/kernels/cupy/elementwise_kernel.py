@@ -58,9 +58,7 @@ class ElementwiseKernel:
         What a string is.
     options : tuple
         Of NVRTC, which compiles none of this: ignored with a warning.
-    loop_prep : str
-        Statements in C that run before the body, for each element.
-    after_loop : str
+    loop_prep, after_loop : str
         Refused: what runs once per thread has no meaning here.
 
     Attributes
@@ -73,7 +71,7 @@ class ElementwiseKernel:
     Raises
     ------
     DefinitionError
-        A `ValueError`: a type that is no dtype, a reserved name (``i``, ``n``, ``_x``),
+        A `ValueError`: a type that is no dtype, a reserved name (``i``, ``_x``),
         an invalid name or option.
     ScalarSyntaxError
         At the first call: C that is not understood, with its line.
@@ -115,12 +113,12 @@ class ElementwiseKernel:
                                   "body stores, as in 'T y' or 'raw T y'")
         check_texts(preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
         python = check_language(operation, language, preamble)
-        if after_loop:
-            raise UnsupportedError("'after_loop' runs once for each thread, of which "
-                                   "an elementwise kernel here has none of its own; "
-                                   "use nf.rawkernel")
-        if loop_prep and python:
-            raise DefinitionError("'loop_prep' is C; put it into the Python body")
+        for option, text in (("loop_prep", loop_prep), ("after_loop", after_loop)):
+            if text:
+                raise UnsupportedError(
+                    f"'{option}' runs once for each thread, of which an elementwise "
+                    "kernel here has none of its own; write what each element needs "
+                    "into the body, or use nf.rawkernel")
         ignore_options(name, options)
         self.nin: int = len(self.in_params)
         self.nout: int = len(self.out_params)
@@ -132,8 +130,7 @@ class ElementwiseKernel:
         self.reduce_dims = reduce_dims
         self.no_return: bool = no_return
         self.return_tuple: bool = return_tuple
-        text = f"{loop_prep}\n;{operation}" if loop_prep else operation
-        self._body = Body(text, preamble, python)
+        self._body = Body(operation, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         count_kernel(name)

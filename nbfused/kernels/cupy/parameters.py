@@ -82,9 +82,9 @@ def _parameter(text: str, what: str) -> ParameterInfo:
 def _checked(name: str, what: str) -> str:
     if not (name.isidentifier() and name.isascii()):
         raise DefinitionError(f"'{what}': {name!r} is no name")
-    if name in ("i", "n") or name.startswith("_"):
-        raise DefinitionError(f"'{what}': can not use {name!r} as a parameter name; i, "
-                              "n and names that begin with _ are reserved")
+    if name == "i" or name.startswith("_"):
+        raise DefinitionError(f"'{what}': can not use {name!r} as a parameter name; i "
+                              "and names that begin with _ are reserved")
     return name
 
 

@@ -132,17 +132,28 @@ class ReductionKernel:
         self._slots = Slots(name, self.in_params, self.out_params, map_expr,
                             reduce_expr, post_map_expr, identity, reduce_type, preamble)
         check_slots(self._slots)
+        self._codes: dict[tuple[np.dtype, ...], str] = {}
         count_kernel(name)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state to pickle: slots in Python carry their sources."""
         keep_sources(self.map_expr, self.reduce_expr, self.post_map_expr)
-        return self.__dict__
+        return {**self.__dict__, "_codes": {}}
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)
                      for ps in (self.in_params, self.out_params))
         return f"<nbfused ReductionKernel {self.name}({ins}) -> ({outs})>"
+
+    @property
+    def cached_codes(self) -> dict[tuple[np.dtype, ...], str]:
+        """The text of the slots for the input dtypes of each call so far."""
+        return dict(self._codes)
+
+    @property
+    def cached_code(self) -> str:
+        """The first of `cached_codes`; empty before the first call."""
+        return next(iter(self._codes.values()), "")
 
     def __call__(self, *args: Any, axis: Axes = None, keepdims: bool = False,
                  out: Any = None, dtype: Any = None, stream: Any = None,
@@ -197,6 +208,9 @@ class ReductionKernel:
                   for p, x in zip(self.in_params, inputs, strict=True)}
         shape, kept, axes = self._extent(values, axis)
         mapped = self._slots.mapped(tuple(types.items()), self._ranks(values), dtype)
+        key = tuple(d for d in given if d is not None)
+        if key not in self._codes:
+            self._codes[key] = mapped.text()
         if mapped.reads and any(o is not None for o in outs):
             raise DefinitionError(f"{self.name}: 'post_map_expr' reads the output "
                                   f"{mapped.reads[0]!r} before it is assigned, which "

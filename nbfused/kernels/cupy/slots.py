@@ -12,8 +12,9 @@ from ...errors import DefinitionError, ScalarSyntaxError
 from ...op.base import is_number
 from ...scalar.cparse import Parameter, number_of, parse_c, parse_c_expression, type_of
 from ...scalar.ir.build import Builder
-from ...scalar.ir.nodes import Function, Literal, Value, used_params
+from ...scalar.ir.nodes import Function, Literal, Value, drop_params, used_params
 from ...scalar.parse.functions import parse
+from ...scalar.printing.python import python_text
 from ...specs import Reduce
 from ...specs.base import KEPT
 from ...specs.vjp.functions import compose, identity
@@ -78,6 +79,11 @@ class TypedSlots:
     materialize: bool
     reads: tuple[str, ...]
     result: str = "mapped"
+
+    def text(self) -> str:
+        """The functions that run: the map, the combine, what is done after them."""
+        found = [self.function, self.combining.combine.merge, self.post]
+        return "\n".join(python_text(drop_params(f, used_params(f))) for f in found)
 
 
 def check_slots(slots: Slots) -> None:

@@ -3,10 +3,10 @@
 A Python syntax tree in which every conversion is a cast goes the way of any scalar
 function.
 
-- `text` respells C++ as C; `unit` has it parsed by pycparser; `tree` tells facts of
-  C's trees.
-- `scope.Scope` has the variables of one function; `statements`, `loops`,
-  `expressions`, `calls` and `elements` translate by the type of a node.
+- `spelling` respells C++ as C, macros replaced; `unit` has it parsed by pycparser;
+  `tree` tells facts of C's trees.
+- `scope.Scope` has the variables of one function; `statements`, `loops`, `switches`,
+  `expressions`, `calls`, `elements` and `structs` translate by the type of a node.
 - `functions`: a body as a scalar function, and the preamble's functions;
   `kernels` joins all and parses kernels.
 - `types`: C's types and conversions; `values`: typed expressions;

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from .cuda_functions import ATOMICS, CFunction, function_table, limit
+from .cuda_functions import ATOMICS, REFUSED, CFunction, function_table, limit
 from .elements import address
 from .expressions import BOOL, as_type, combine
-from .functions import call_device_function
+from .functions import Effects, device_function
 from .scope import ExpressionParser, Scope
-from .text import CAST, LIMIT
+from .spelling import CAST, LIMIT
+from .structs import from_list
 from .tree import kind
 from .types import common_dtype, promote
-from .values import Typed, call, constant, converted, literal, subscript
+from .values import Typed, call, constant, converted, literal, subscript, zero
 
-__all__ = ["EXPRESSIONS", "arguments"]
+__all__ = ["EXPRESSIONS", "arguments", "effects_of"]
 
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_FLOAT64 = np.dtype(np.float64)
 
 
 def _parse_call(scope: Scope, node: Any) -> Typed:
@@ -37,21 +38,47 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if name == "__ldg" and len(args) == 1:
         variable, index = address(scope, args[0])
         return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
-    device = call_device_function(scope, node, name, args)
+    name, types = _explicit(scope, node, name)
+    device = device_function(scope, node, name, args, types)
     if device is not None:
-        return device
+        return device.value(scope, node)
     function = function_table().get(name)
-    if name == "printf":
-        scope.refuse(node, "printf() has no place to print to; store what you want to "
-                           "see into an output")
+    if name in REFUSED:
+        scope.refuse(node, REFUSED[name])
     if function is None:
         scope.refuse(node, f"the function {name}() is not known; write it as a "
                            "__device__ function in the preamble")
     values = [scope.typed(a) for a in args]
+    for t in types[:1]:
+        values = [as_type(scope, node, v, t) for v in values]
     if len(values) != function.arity:
         scope.refuse(node, f"{name}() takes {function.arity} arguments, got "
                            f"{len(values)}")
     return _apply(scope, name, function, values)
+
+
+def _explicit(scope: Scope, node: Any,
+              name: str) -> tuple[str, list[np.dtype]]:
+    """The function of ``f<T>(x)``, and the types that are given."""
+    name, types = scope.unit.spelling.explicit.get(name, (name, ()))
+    return name, [scope.named_dtype(node, t) for t in types]
+
+
+def effects_of(scope: Scope, node: Any, wanted: bool = True) -> Effects | None:
+    """A call that changes its arguments or gives nothing; None if it is another.
+
+    `wanted` says if its value is.
+    """
+    if kind(node) != "FuncCall" or kind(node.name) != "ID":
+        return None
+    name, types = _explicit(scope, node, node.name.name)
+    found = device_function(scope, node, name, arguments(node), types)
+    if found is None or not found.changes:
+        return None
+    if wanted and found.result is None:
+        scope.refuse(node, f"{name}() returns nothing; call it in a statement of its "
+                           "own")
+    return found.effects(scope, node)
 
 
 def _limit(scope: Scope, node: Any, what: str, name: str) -> Typed:
@@ -71,7 +98,9 @@ def arguments(node: Any) -> list[Any]:
 def _construct(scope: Scope, node: Any, dtype: np.dtype, args: Sequence[Any]) -> Typed:
     """Parse ``T(x)``, and ``complex<float>(x, y)``."""
     if not args:
-        return literal(0, dtype)
+        return zero(dtype)
+    if dtype.names is not None:
+        return from_list(scope, node, dtype, args)
     values = [scope.typed(a) for a in args]
     if len(values) == 1:
         return as_type(scope, node, values[0], dtype)
@@ -89,8 +118,8 @@ def _apply(scope: Scope, name: str, function: CFunction,
     dtype = promote(values[0].dtype)
     for v in values[1:]:
         dtype = common_dtype(dtype, v.dtype)
-    if function.rule == "float32":
-        dtype = _FLOAT32
+    if function.rule in ("float32", "uint32", "uint64"):
+        dtype = np.dtype(function.rule)
     elif function.rule in ("float", "bool") and dtype.kind in "iu":
         dtype = _FLOAT64
     if name in ("max", "min") and dtype.kind == "f":
@@ -106,6 +135,8 @@ def _apply(scope: Scope, name: str, function: CFunction,
                      dtype)
     scope.unit.outside[f".{name}"] = function.target
     found = call(name, *(converted(v, dtype) for v in values))
+    if function.result is not None:
+        return Typed(call(function.result.name, found), function.result)
     return Typed(found, result)
 
 

@@ -17,7 +17,8 @@ from ..language.vocabulary import OPS, Op
 from ..parse.functions import parse_definition
 from ..source.resolve import Operation
 
-__all__ = ["ATOMICS", "CONSTANTS", "CFunction", "divide", "function_table", "limit"]
+__all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
+           "limit"]
 
 
 @record(frozen=True)
@@ -34,12 +35,15 @@ class CFunction:
         ``"float"``: arguments in their common floating type, that of the result;
         ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
         ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
-        the result is real.
+        the result is real; ``"uint32"``, ``"uint64"``: arguments as these.
+    result
+        The dtype of the result where the rule does not say it.
     """
 
     target: Operation | Function
     arity: int
     rule: str = "float"
+    result: np.dtype | None = None
 
 
 #: Where C's rule is not ``"float"``, nor ``"bool"`` for a predicate.
@@ -94,6 +98,22 @@ ATOMICS: Mapping[str, Any] = {
 }
 
 
+#: Functions that have no meaning in a body, with the way out.
+REFUSED: Mapping[str, str] = {
+    "printf": "printf() has no place to print to; store what you want to see into an "
+              "output",
+    "assert": "assert() stops no kernel here; leave it out, or store the condition "
+              "into an output",
+    **{n: f"{n}() counts round; use atomicAdd and % on its value, or atomicCAS"
+       for n in ("atomicInc", "atomicDec")},
+    **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
+          "nf.rawkernel" for n in (
+              "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
+              "__shfl_up_sync", "__shfl_xor_sync", "__ballot_sync", "__activemask",
+              "__any_sync", "__all_sync", "__threadfence")},
+}
+
+
 def limit(what: str, dtype: np.dtype) -> Any:
     """The value of a function of ``std::numeric_limits``; None if there is none."""
     if dtype.kind in "iu":
@@ -130,7 +150,30 @@ def function_table() -> Mapping[str, CFunction]:
              "arg": "return atan2(x.imag, x.real)"}
     found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
               for n, t in parts.items()}
-    return found
+    return found | _of_bits(32, "") | _of_bits(64, "ll")
+
+
+def _of_bits(width: int, suffix: str) -> dict[str, CFunction]:
+    """Functions of the bits of a word: their number, the first, their order."""
+    a, b, c = (int(digits * (width // 8), 16) for digits in ("55", "33", "0F"))
+    shifts = [2**k for k in range(3, 6) if 2**k < width]
+    count = [f"x = x - ((x >> 1) & {a})", f"x = (x & {b}) + ((x >> 2) & {b})",
+             f"x = (x + (x >> 4)) & {c}", *(f"x = x + (x >> {k})" for k in shifts)]
+    smear = [f"x = x | (x >> {k})" for k in (1, 2, 4, *shifts)]
+    swap = [f"x = ((x >> {k}) & {m}) | ((x & {m}) << {k})"
+            for k, m in ((1, a), (2, b), (4, c), *(
+                (k, sum((2**k - 1) << at for at in range(0, width, 2 * k)))
+                for k in shifts))]
+    texts = {"__popc": [*count, "return x & 127"],
+             "__clz": [*smear, *count, f"return {width} - (x & 127)"],
+             "__ffs": ["zero = x == 0", "x = x ^ (x - 1)", *count,
+                       "return 0 if zero else x & 127"],
+             "__brev": [*swap, "return x"]}
+    rule, int32 = f"uint{width}", np.dtype(np.int32)
+    return {name + suffix: CFunction(
+        parse_definition("\n    ".join([f"def {name[2:]}(x):", *lines])), 1, rule,
+        np.dtype(rule) if name == "__brev" else int32)
+            for name, lines in texts.items()}
 
 
 @lru_cache(maxsize=1)

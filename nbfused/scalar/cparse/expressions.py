@@ -96,6 +96,8 @@ def _parse_name(scope: Scope, node: Any) -> Typed:
     if variable.kind != "value":
         scope.refuse(node, f"{node.name!r} is an array; index it, as in "
                            f"{node.name}[i]")
+    if variable.number is not None:
+        return literal(variable.number, variable.dtype)
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
 
 
@@ -179,7 +181,9 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
 
 def _parse_ternary(scope: Scope, node: Any) -> Typed:
     """Parse ``c ? a : b``, of which one side is computed."""
-    a, b = scope.typed(node.iftrue), scope.typed(node.iffalse)
+    a, b = scope.value(node.iftrue), scope.value(node.iffalse)
+    if a.dtype != b.dtype and (a.dtype.names or b.dtype.names):
+        scope.refuse(node, "both sides of ?: must be structs of one type")
     dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
     return Typed(ast.IfExp(scope.truth(node.cond), converted(a, dtype),
                            converted(b, dtype)), dtype)
@@ -194,6 +198,8 @@ def _parse_cast(scope: Scope, node: Any) -> Typed:
 
 def as_type(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
     """`value` cast to `dtype`."""
+    if value.dtype != dtype and (value.dtype.names or dtype.names):
+        scope.refuse(node, "a struct converts to no other type; assign its members")
     if value.dtype.kind == "c" and dtype.kind != "c":
         scope.refuse(node, "a complex number does not convert to a real one; take "
                            ".real() or .imag()")

@@ -14,10 +14,9 @@ from ...errors import ScalarSyntaxError
 from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
-from . import calls, elements, expressions, loops, statements
+from . import calls, elements, expressions, loops, statements, structs, switches
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
-from .tree import stores
 from .unit import KERNEL, Unit
 from .values import Variable
 
@@ -25,8 +24,9 @@ __all__ = ["number_of", "parse_c", "parse_c_expression", "type_of"]
 
 #: The C of kernels: a parser for each type of node.
 _GRAMMAR = Grammar(
-    {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS},
-    {**loops.STATEMENTS, **statements.STATEMENTS})
+    {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS,
+     **structs.EXPRESSIONS},
+    {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS})
 
 
 @lru_cache(maxsize=1024)
@@ -120,12 +120,7 @@ def _kernel(unit: Unit, tree: Any, params: Sequence[Parameter],
                                                 result)
     else:
         scope.leave = lambda node: _return_outputs(scope, node, outs)
-    found = build_function(scope, unit.name, variables, tree, _results(outs), source)
-    missing = outs and {v.name for v in outs} - stores(tree.body)
-    if missing and result is None:
-        raise unit.error(source, 1, f"the output {min(missing)!r} is never assigned; "
-                                    f"write {min(missing)} = …")
-    return found
+    return build_function(scope, unit.name, variables, tree, _results(outs), source)
 
 
 def _return_outputs(scope: Scope, node: Any,

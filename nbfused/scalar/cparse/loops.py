@@ -84,14 +84,19 @@ def _counted(scope: Scope, node: Any) -> list[ast.stmt] | None:
     if found is None:
         return None
     decl, op, limit, step = found
+    changes = scope.unit.changes
     names = {n.name for n in walk(limit) if kind(n) == "ID"}
-    if stores(node.stmt) & {decl.name, *names} or (
-            has_atomics(node) and any(kind(n) == "ArrayRef" for n in walk(limit))):
+    changed = stores(node.stmt, changes)
+    if decl.name in changed or scope.unique(changed) & scope.unique(names) or (
+            has_atomics(node, changes)
+            and any(kind(n) == "ArrayRef" for n in walk(limit))):
         return None
     stride = scope.typed(step).number if step is not None else 1
     if not isinstance(stride, int) or stride <= 0:
         return None
-    start, stop = scope.typed(decl.init), scope.typed(limit)
+    listed = kind(decl.init) == "InitList" and len(decl.init.exprs) == 1
+    start = scope.typed(decl.init.exprs[0] if listed else decl.init)
+    stop = scope.typed(limit)
     dtype = scope.dtype(decl, start)
     if dtype.kind not in "iu" or stop.dtype.kind not in "iu":
         return None

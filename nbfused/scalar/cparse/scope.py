@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ...support.records import record
 from ..source.definitions import Source
-from .text import AUTO
+from .spelling import AUTO
 from .tree import kind
 from .unit import Unit
 from .values import Typed, Variable, call, constant
@@ -48,6 +48,8 @@ class Scope:
         What the names of types stand for here.
     blocks
         The variables of each open block by their names in C, the innermost last.
+    constants
+        The constants of the preamble that the function names.
     taken
         The names in the Python tree.
     before_continue
@@ -60,6 +62,7 @@ class Scope:
         self.grammar, self.unit, self.source = grammar, unit, source
         self.types: Mapping[str, np.dtype] = unit.types
         self.blocks: list[dict[str, Variable]] = [{}]
+        self.constants: dict[str, Variable] = {}
         self.taken: set[str] = set()
         self.before_continue: list[Last] = []
         self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
@@ -79,22 +82,37 @@ class Scope:
         finally:
             self.blocks.pop()
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Declare what every other name hides: constants of the preamble."""
+        inside, self.blocks = self.blocks, [self.constants]
+        try:
+            yield
+        finally:
+            self.blocks = inside
+
     def lookup(self, name: str) -> Variable | None:
         """The variable of that name, of the innermost block."""
         for block in reversed(self.blocks):
             if name in block:
                 return block[name]
-        return None
+        return self.constants.get(name)
+
+    def unique(self, names: Iterable[str]) -> set[str]:
+        """The variables of some names; a reference is the variable that it is of."""
+        found = map(self.lookup, names)
+        return {v.name for v in found if v is not None}
 
     def declare(self, name: str, dtype: np.dtype, kind: str = "value",
-                shape: tuple[int, ...] = (), constant: bool = False) -> Variable:
+                shape: tuple[int, ...] = (), constant: bool = False,
+                number: Any = None) -> Variable:
         """A new variable of the innermost block."""
         unique, count = name, 0
         while unique in self.taken:
             count += 1
             unique = f"{name}_{count}"
         self.taken.add(unique)
-        variable = Variable(unique, dtype, kind, shape, constant)
+        variable = Variable(unique, dtype, kind, shape, constant, number)
         self.blocks[-1][name] = variable
         return variable
 
@@ -111,7 +129,15 @@ class Scope:
     # Dispatch ----------------------------------------------------------------------
 
     def typed(self, node: Any) -> Typed:
-        """The value of a C expression."""
+        """The number that a C expression is."""
+        value = self.value(node)
+        if value.dtype.names is not None:
+            self.refuse(node, "a struct stands where a number is expected; take one of "
+                              f"its members: {', '.join(value.dtype.names)}")
+        return value
+
+    def value(self, node: Any) -> Typed:
+        """The value of a C expression: a number, or a struct."""
         name = kind(node)
         parse = self.grammar.expressions.get(name)
         if parse is None:
@@ -147,6 +173,7 @@ class Scope:
         return [s for node in nodes for s in self.statement(node)]
 
 
-_WORDS = {"StructRef": "a member of a struct", "InitList": "a list in braces",
-          "ExprList": "the comma operator", "CompoundLiteral": "a literal of a struct",
-          "Typename": "a type"}
+_WORDS = {"InitList": "a list in braces", "ExprList": "the comma operator",
+          "CompoundLiteral": "a literal in braces after a cast", "Typename": "a type",
+          "Case": "a case inside a block of another", "Default": "a default inside a "
+          "block of another", "Goto": "a goto", "Label": "a label"}

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import ast
+import copy
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..source.resolve import Operation
-from .calls import arguments
+from .calls import arguments, effects_of
 from .cuda_functions import ATOMICS
 from .elements import address, place
 from .expressions import as_type, combine
 from .scope import Scope, StatementParser
+from .spelling import REFERENCE
+from .structs import from_list, member_of
 from .tree import has_atomics, kind
-from .values import Typed, Variable, call, converted, literal, store, subscript
+from .values import (
+    Typed,
+    Variable,
+    call,
+    converted,
+    literal,
+    member,
+    store,
+    subscript,
+    zero,
+)
 
 __all__ = ["STATEMENTS"]
 
@@ -44,17 +57,55 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     if kind(node.type) == "FuncDecl":
         scope.refuse(node, "a function inside the body is not understood here; "
                            "move it to the preamble")
+    if kind(node.type) == "Struct":
+        return _parse_struct(scope, node)
     _check_new(scope, node)
     if kind(node.type) == "ArrayDecl":
         return _local_array(scope, node)
     if kind(node.type) == "PtrDecl":
         scope.refuse(node, "pointers are not understood here; index the array")
-    value = None if node.init is None else scope.typed(node.init)
+    if REFERENCE in node.quals:
+        return _alias(scope, node)
+    called = effects_of(scope, node.init)
+    if called is not None:
+        node = copy.copy(node)
+        node.init = called.result
+        return [*called.statements, *_parse_declaration(scope, node)]
+    listed = kind(node.init) == "InitList"
+    value = None if node.init is None or listed else scope.value(node.init)
     dtype = scope.dtype(node, value)
-    # An undefined value would be another one on every machine: it is zero.
-    start = literal(0, dtype) if value is None else value
-    target = scope.declare(node.name, dtype, constant="const" in node.quals)
+    start = from_list(scope, node, dtype, node.init.exprs) if listed else value
+    start = as_type(scope, node, start or zero(dtype), dtype)
+    constant = "const" in node.quals
+    target = scope.declare(node.name, dtype, constant=constant,
+                           number=start.number if constant else None)
     return [_assign(scope, node, target, start)]
+
+
+def _parse_struct(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``struct P { … };``."""
+    scope.types = {**scope.types, node.type.name: scope.dtype(node)}
+    return []
+
+
+def _parse_typedef(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``typedef … U;``."""
+    scope.types = {**scope.types, node.name: scope.dtype(node.type)}
+    return []
+
+
+def _alias(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``T& r = x;``: another name of a variable."""
+    variable = scope.lookup(getattr(node.init, "name", None) or "") \
+        if kind(node.init) == "ID" else None
+    if variable is None:
+        scope.refuse(node, f"the reference {node.name!r} must be of a variable; name "
+                           "the element or the member itself")
+    if scope.dtype(node, Typed(node, variable.dtype)) != variable.dtype:
+        scope.refuse(node, f"the reference {node.name!r} has another type than the "
+                           "variable")
+    scope.blocks[-1][node.name] = variable
+    return []
 
 
 def _check_new(scope: Scope, node: Any) -> None:
@@ -136,16 +187,20 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     right = node.rvalue
     if kind(right) == "Assignment":
         first, right = scope.statement(right), right.lvalue
-    value = scope.typed(right)
+    called = effects_of(scope, right)
+    if called is not None:
+        first, right = [*first, *called.statements], called.result
+    value = scope.value(right)
     if node.op != "=":
         _check_once(scope, node.lvalue)
-        value = combine(scope, node, node.op[:-1], scope.typed(node.lvalue), value)
+        value = combine(scope, node, node.op[:-1], scope.typed(node.lvalue),
+                        scope.typed(right))
     return [*first, _put(scope, node, node.lvalue, value)]
 
 
 def _check_once(scope: Scope, target: Any) -> None:
     """Refuse an index that would be computed twice, which adds twice."""
-    if has_atomics(target):
+    if has_atomics(target, scope.unit.changes):
         scope.refuse(target, "an atomic function in the index of what is changed is "
                              "not understood here; store its value in a variable "
                              "first")
@@ -155,6 +210,8 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a variable or to an element."""
     if kind(target) == "ArrayRef":
         return _put_element(scope, node, target, value)
+    if kind(target) == "StructRef":
+        return _put_member(scope, node, target, value)
     if kind(target) != "ID":
         scope.refuse(node, "only variables and elements are assigned")
     variable = scope.lookup(target.name)
@@ -167,6 +224,18 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
         scope.refuse(node, f"{target.name!r} is an input or const; copy it to a "
                            "variable of its own to change it")
     return _assign(scope, node, variable, value)
+
+
+def _put_member(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
+    """Store to a member: the struct gets a new value, as a tuple would."""
+    place = member_of(scope, target)
+    whole = scope.value(target.name)
+    names = whole.dtype.names or ()
+    parts = [member(whole, k).node for k in range(len(names))]
+    parts[names.index(target.field.name)] = converted(
+        as_type(scope, node, value, place.dtype), place.dtype)
+    return _put(scope, node, target.name,
+                Typed(ast.Tuple(parts, ast.Load()), whole.dtype))
 
 
 def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
@@ -192,6 +261,9 @@ def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:
 
 def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
     """A call whose value nobody uses: only an atomic one has an effect."""
+    called = effects_of(scope, node, wanted=False)
+    if called is not None:
+        return called.statements
     name, args = getattr(node.name, "name", ""), arguments(node)
     found = scope.typed(node)
     if name == "atomicAdd":  # without the old value: this one has a derivative
@@ -200,7 +272,9 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
         return [ast.Expr(call("atomic_add", ast.Name(variable.name, ast.Load()),
                               index, converted(scope.typed(args[1]),
                                                variable.dtype)))]
-    return [ast.Expr(found.node)] if name in ATOMICS else []
+    written = name in ATOMICS or scope.unit.changes(node)
+    return [ast.Expr(found.node)] if written else []
+
 
 # Control -----------------------------------------------------------------------
 
@@ -235,7 +309,8 @@ def _parse_return(scope: Scope, node: Any) -> list[ast.stmt]:
 STATEMENTS: dict[str, StatementParser] = {
     "Compound": _parse_compound, "DeclList": _parse_list, "ExprList": _parse_list,
     "EmptyStatement": _parse_nothing, "Pragma": _parse_nothing,
-    "Decl": _parse_declaration, "Assignment": _parse_assignment,
+    "Decl": _parse_declaration, "Typedef": _parse_typedef,
+    "Assignment": _parse_assignment,
     "UnaryOp": _parse_step, "FuncCall": _parse_effect, "If": _parse_if,
     "Break": _parse_jump, "Continue": _parse_jump, "Return": _parse_return,
 }

@@ -5,10 +5,14 @@ pycparser is imported when a text is parsed only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .cuda_functions import ATOMICS
+from .spelling import REFERENCE
+
+#: The arguments of a call that the function may write to.
+Changes = Callable[[Any], Sequence[Any]]
 
 __all__ = ["has_atomics", "kind", "stores", "walk"]
 
@@ -25,23 +29,31 @@ def walk(node: Any) -> Iterator[Any]:
         yield from walk(child)
 
 
-def stores(node: Any) -> set[str]:
-    """The names that are assigned in a tree."""
+def stores(node: Any, changes: Changes) -> set[str]:
+    """The names that are assigned in a tree, or taken by a reference."""
     found: set[str] = set()
     for n in walk(node):
-        target: Any = None
+        targets: Sequence[Any] = ()
         if kind(n) == "Assignment":
-            target = n.lvalue
+            targets = [n.lvalue]
         elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
-            target = n.expr
-        while kind(target) == "ArrayRef":
-            target = target.name
-        if kind(target) == "ID":
-            found.add(target.name)
+            targets = [n.expr]
+        elif kind(n) == "Decl" and REFERENCE in n.quals:
+            targets = [n.init]
+        elif kind(n) == "FuncCall":
+            targets = changes(n)
+        found.update(name for name in map(_root, targets) if name)
     return found
 
 
-def has_atomics(node: Any) -> bool:
-    """True if a tree has calls of atomic functions."""
-    return any(kind(n) == "FuncCall" and getattr(n.name, "name", "") in ATOMICS
-               for n in walk(node))
+def _root(target: Any) -> str:
+    """The variable that an element or a member is of."""
+    while kind(target) in ("ArrayRef", "StructRef"):
+        target = target.name
+    return str(target.name) if kind(target) == "ID" else ""
+
+
+def has_atomics(node: Any, changes: Changes) -> bool:
+    """True if a tree has calls that write: atomic ones, and those of `changes`."""
+    return any(kind(n) == "FuncCall" and (
+        getattr(n.name, "name", "") in ATOMICS or changes(n)) for n in walk(node))

@@ -12,8 +12,8 @@ from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
-from .text import Spelling
-from .tree import kind
+from .spelling import REFERENCE, Spelling
+from .tree import kind, walk
 from .types import ALIASES, type_name
 
 __all__ = ["Unit"]
@@ -23,8 +23,9 @@ KERNEL = "__kernel"
 
 #: The end of every message.
 ALLOWED = ("Understood are arithmetic, casts, comparisons, && || ! ?:, declarations, "
-           "assignments, if, for, while, do, break, continue, return, small arrays, "
-           "CUDA's math functions, raw arrays and __device__ functions; what else C++ "
+           "assignments, if, switch, for, while, do, break, continue, return, structs, "
+           "small arrays, macros, CUDA's math functions, raw arrays, __device__ "
+           "functions and their templates; what else C++ "
            "has, a Python body or, on cuda, nf.RawKernel can do")
 
 _DECLARATIONS = ("Typename", "TypeDecl", "ArrayDecl", "PtrDecl", "Decl")
@@ -45,6 +46,8 @@ class Unit:
         Text by the name of the file that pycparser is given.
     functions
         The functions of the preamble.
+    globals
+        The constants of the preamble.
     open
         The functions that are being translated, callers first.
     """
@@ -57,12 +60,13 @@ class Unit:
         self.spelling = Spelling()
         self.spelling.types |= set(types)
         self.functions: dict[str, Any] = {}
+        self.globals: dict[str, Any] = {}
         self.open: list[str] = []
 
     def read(self, body: str, before: str, after: str) -> Any:
         """The definition of the kernel that `body` stands in."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        preamble = self.spelling.respell(self.sources["preamble"])
+        preamble = self.spelling.respell(self.sources["preamble"], False)
         self.spelling.types -= self.params
         respelled = self.spelling.respell(self.sources["body"])
         words = re.findall(r"\w+", preamble + respelled)
@@ -78,10 +82,31 @@ class Unit:
                 self.refuse(node, "the preamble holds functions and macros")
             elif kind(node) == "Typedef" and node.coord.file == "preamble":
                 self.types[node.name] = self.dtype(node.type, self.types)
+            elif kind(node) == "Decl" and kind(node.type) == "Struct":
+                self.types[node.type.name] = self.dtype(node.type, self.types)
             elif kind(node) == "Decl" and kind(node.type) != "FuncDecl":
-                self.refuse(node, "a variable of the preamble is not understood here; "
-                                  "use #define, or pass it as an argument")
+                self._keep_constant(node)
         return self.functions.pop(KERNEL)
+
+    def _keep_constant(self, node: Any) -> None:
+        """Keep a constant of the preamble for the functions that name it."""
+        inner = node.type
+        while kind(inner) == "ArrayDecl":
+            inner = inner.type
+        if node.init is None or "const" not in (*node.quals, *inner.quals):
+            self.refuse(node, f"the variable {node.name!r} of the preamble is no "
+                              "constant; give it a value and const, or pass it as an "
+                              "argument")
+        self.globals[node.name] = node
+
+    def constants(self, scope: Any, function: Any) -> list[Any]:
+        """The statements that declare what a function names of the preamble."""
+        named = _names(function.body)
+        for name, node in reversed(self.globals.items()):
+            named |= _names(node) if name in named else set()
+        with scope.outside():
+            return [s for name, node in self.globals.items() if name in named
+                    for s in scope.statement(node)]
 
     def expression(self, text: str) -> Any:
         """The definition of a kernel that returns an expression, and does no more."""
@@ -113,6 +138,17 @@ class Unit:
         number = min(max(number, 1), max(len(source.text.splitlines()), 1))
         return self.error(source, number, f"cannot be read as C: {what}")
 
+    def changes(self, node: Any) -> list[Any]:
+        """The arguments that a call may write to: references, pointers not to const."""
+        name = str(getattr(node.name, "name", ""))
+        target = self.functions.get(self.spelling.explicit.get(name, (name,))[0])
+        if target is None or node.args is None or target.decl.type.args is None:
+            return []
+        return [a for a, d in zip(node.args.exprs, target.decl.type.args.params,
+                                  strict=False)
+                if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
+                                            and "const" not in d.type.type.quals)]
+
     # Errors ------------------------------------------------------------------------
 
     def refuse(self, node: Any, message: str, source: Source | None = None) -> NoReturn:
@@ -134,10 +170,22 @@ class Unit:
         inner = node
         while kind(inner) in _DECLARATIONS:
             inner = inner.type
+        if kind(inner) == "Struct" and inner.decls:
+            return self._struct(inner, types, source)
         if kind(inner) != "IdentifierType":
-            self.refuse(node, "only arithmetic types are understood here", source)
+            self.refuse(node, "only arithmetic types and structs of these are "
+                              "understood here", source)
         name = type_name(inner.names) if len(inner.names) > 1 else inner.names[0]
         return self.named_dtype(node, name, types, source)
+
+    def _struct(self, node: Any, types: Mapping[str, np.dtype],
+                source: Source | None) -> np.dtype:
+        """The dtype of a struct: its members by their names."""
+        for m in node.decls:
+            if kind(m) != "Decl" or kind(m.type) != "TypeDecl" or m.init is not None:
+                self.refuse(m, "the members of a struct are numbers and structs, "
+                               "without arrays, pointers and initial values", source)
+        return np.dtype([(m.name, self.dtype(m, types, source)) for m in node.decls])
 
     def named_dtype(self, node: Any, name: str, types: Mapping[str, np.dtype],
                     source: Source | None = None) -> np.dtype:
@@ -146,3 +194,8 @@ class Unit:
         if found is None:
             self.refuse(node, f"the type {name!r} has no dtype", source)
         return found
+
+
+def _names(node: Any) -> set[str]:
+    """The names that a tree reads or assigns."""
+    return {n.name for n in walk(node) if kind(n) == "ID"}

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...support.records import record
 
-__all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "operand",
-           "store", "subscript"]
+__all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "member",
+           "operand", "store", "subscript", "zero"]
 
 Number = bool | int | float | complex
 
@@ -42,6 +42,8 @@ class Variable:
         Of a local array.
     constant
         Whether it must not be assigned.
+    number
+        The value of a constant that is known now.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Variable:
     kind: str = "value"
     shape: tuple[int, ...] = ()
     constant: bool = False
+    number: Number | None = None
 
 
 def constant(number: Number) -> ast.expr:
@@ -78,6 +81,21 @@ def literal(number: Number | np.generic, dtype: np.dtype) -> Typed:
     with np.errstate(all="ignore"):
         rounded = np.asarray(number).astype(dtype).item()
     return Typed(constant(rounded), dtype, rounded)
+
+
+def member(value: Typed, k: int) -> Typed:
+    """The member of a struct at a position; a struct is a tuple."""
+    assert value.dtype.names is not None
+    dtype = value.dtype[value.dtype.names[k]]
+    return Typed(ast.Subscript(value.node, constant(k), ast.Load()), dtype)
+
+
+def zero(dtype: np.dtype) -> Typed:
+    """The value that a variable begins with, for an undefined one may be any."""
+    if dtype.names is None:
+        return literal(0, dtype)
+    return Typed(ast.Tuple([zero(dtype[n]).node for n in dtype.names], ast.Load()),
+                 dtype)
 
 
 def converted(value: Typed, dtype: np.dtype) -> ast.expr:

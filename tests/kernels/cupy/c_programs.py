@@ -1,5 +1,7 @@
 """Random C bodies: declarations, branches, loops and expressions of mixed types.
 
+They take what `PREAMBLE` declares: macros, templates, references, a struct.
+
 Every operation is defined in C: divisors are odd, shifts are small, conversions of
 floats to integers stay in range.
 """
@@ -12,6 +14,21 @@ TYPES = {"signed char": "int8", "unsigned char": "uint8", "short": "int16",
          "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32",
          "long long": "int64", "unsigned long long": "uint64", "float": "float32",
          "double": "float64", "bool": "bool"}
+PREAMBLE = """
+#define TWICE(a) ((a) + (a))
+#define LIMIT 40
+#if LIMIT > 30 && !defined(NOTHING)
+#define CHOSEN(a, b) ((a) < LIMIT ? (a) : (b))
+#else
+#define CHOSEN(a, b) (b)
+#endif
+struct Pair { float a; int b; };
+template <typename T> __device__ T quarter(T v) { return v / 4; }
+template <typename T> __device__ void exchange(T& a, T& b) { T c = a; a = b; b = c; }
+__device__ int step(int& k, float& r) {
+    k ^= 5; r = r * 0.5f + 1; if (k & 1) return k; return 2 * k; }
+__device__ Pair turned(const Pair& p) { Pair q{p.b * 0.5f, int(p.b) ^ 3}; return q; }
+"""
 INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
 
 
@@ -35,8 +52,9 @@ class Program:
         return f"v{self.count}"
 
     def statement(self, depth: int) -> str:
-        kind = self.random.choice(["declare", "declare", "assign", "if", "for", "while"]
-                                  if depth else ["declare", "assign"])
+        kind = self.random.choice(
+            ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
+             "call", "alias"] if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
     def inner(self, depth: int) -> str:
@@ -51,7 +69,49 @@ class Program:
         value = self.integer(depth) if kind in INTEGERS else \
             self.condition(1) if kind == "bool" else self.floating(depth)
         (self.real if kind in ("float", "double") else self.whole).append(name)
-        return f"{kind} {name} = {value};"
+        form = self.random.choice(["= {}", "= {}", "{{ {} }}", "((int)0 + ({}))"])
+        if form[0] == "{":  # which C++ lets narrow nothing
+            value = f"({kind})({value})"
+        return f"{kind} {name} {form.format(value)};"
+
+    def switch_(self, depth: int) -> str:
+        """Labels in any order, some of which fall through or end early."""
+        labels = self.random.sample(["case 0", "case 1", "case -2", "case 1 + 2",
+                                     "default"], self.random.randint(1, 4))
+        parts = []
+        for label in labels:
+            early = self.random.choice(["", "", f"if ({self.condition(0)}) break; "])
+            parts.append(f"{label}: {early}{self.inner(depth)}"
+                         + self.random.choice([" break;", " break;", ""]))
+        return f"switch ((int)(({self.integer(1)}) % 4)) {{ {' '.join(parts)} }}"
+
+    def pair_(self, depth: int) -> str:
+        name, other = self.name(), self.name()
+        values = f"(float)({self.floating(1)}), (int)({self.integer(1)})"
+        change = self.random.choice([f"{name}.a += {self.floating(0)} * 0.5f;",
+                                     f"{name} = turned({name});",
+                                     f"if ({self.condition(0)}) {name} = {other};", ""])
+        self.real.append(f"{name}.a")
+        self.whole.append(f"{name}.b")
+        return f"Pair {name}{{{values}}}, {other} = turned({name}); {change}"
+
+    def call_(self, depth: int) -> str:
+        """Variables that functions of the preamble change."""
+        k, r, s = self.name(), self.name(), self.name()
+        text = (f"int {k} = {self.integer(1)}; float {r}((float)({self.floating(1)})), "
+                f"{s}{{1}}; ")
+        self.whole.append(k)
+        self.real += [r, s]
+        return text + self.random.choice([
+            f"int {k}_ = step({k}, {r}); {k} ^= {k}_;", f"step({k}, {s});",
+            f"exchange({r}, {s});"])
+
+    def alias_(self, depth: int) -> str:
+        name, other = self.name(), self.name()
+        text = (f"int {name}({self.integer(1)} & 0xFFF); int& {other} = {name}; "
+                f"{other} += {self.integer(0)} & 15;")
+        self.whole.append(name)
+        return text
 
     def assign_(self, depth: int) -> str:
         names = [n for n in self.whole + self.real
@@ -103,7 +163,12 @@ class Program:
             return f"({a} {self.random.choice('/%')} (({b}) % 16 | 1))"
         if pick < 0.85:
             return f"(({self.random.choice(INTEGERS)})({a}))"
-        if pick < 0.9:
+        if pick < 0.88:
+            return self.random.choice([
+                f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
+                f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
+                f"max<int>({a}, {b})"])
+        if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"
 
@@ -124,7 +189,7 @@ class Program:
 
     def condition(self, depth: int) -> str:
         if depth and self.random.random() < 0.3:
-            op = self.random.choice(["&&", "||"])
+            op = self.random.choice(["&&", "||", "and", "or"])
             return f"({self.condition(0)} {op} !{self.condition(0)})"
         a, b = (self.integer(1), self.integer(1)) if self.random.random() < 0.6 else (
             self.floating(1), self.floating(1))

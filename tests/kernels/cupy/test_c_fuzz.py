@@ -15,11 +15,17 @@ import pytest
 
 import nbfused as nf
 from nbfused.kernels import ElementwiseKernel
-from tests.kernels.cupy.c_programs import Program
+from tests.kernels.cupy.c_programs import PREAMBLE, Program
 
 COUNT = int(os.environ.get("NBFUSED_FUZZ", "12"))
 FIRST = int(os.environ.get("NBFUSED_FUZZ_SEED", "0"))
 BODIES = {seed: Program(seed).body() for seed in range(FIRST, FIRST + COUNT)}
+SHIM = """#include <algorithm>
+#define __device__
+using std::max;
+static int __popc(unsigned v) { return __builtin_popcount(v); }
+static int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
+"""
 ENTRY = """
 static void b{0}(const float x, const int j, const unsigned char k, double& z) {{ {1} }}
 extern "C" void k{0}(long long n, const float* x, const int* j, const unsigned char* k,
@@ -41,7 +47,8 @@ def library(tmp_path_factory):
     if compiler is None:
         pytest.skip("no C++ compiler to compare with")
     folder = tmp_path_factory.mktemp("c")
-    (folder / "k.cpp").write_text("".join(ENTRY.format(*b) for b in BODIES.items()))
+    (folder / "k.cpp").write_text(SHIM + PREAMBLE + "".join(
+        ENTRY.format(*b) for b in BODIES.items()))
     subprocess.run([compiler, "-w", "-std=c++17", "-fwrapv", "-ffp-contract=off",
                     "-shared", "-fPIC", "-o", folder / "k.so", folder / "k.cpp"],
                    check=True)
@@ -54,7 +61,7 @@ def test_random_body_as_in_cpp(seed, library, device):
     pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (X, J, K, expected)]
     getattr(library, f"k{seed}")(ctypes.c_longlong(64), *pointers)
     kernel = ElementwiseKernel("float32 x, int32 j, uint8 k", "float64 z", BODIES[seed],
-                               f"body{seed}")
+                               f"body{seed}", preamble=PREAMBLE)
     found = kernel(*(nf.array(a, device=device) for a in (X, J, K)))
     np.testing.assert_allclose(nf.to_numpy(found), expected, rtol=1e-5, atol=1e-5,
                                err_msg=BODIES[seed])

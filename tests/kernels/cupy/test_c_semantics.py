@@ -24,6 +24,20 @@ SHIM = """
 using namespace std;
 #define __device__
 #define __forceinline__ inline
+int __popc(unsigned v) { return __builtin_popcount(v); }
+int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
+int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
+int __clzll(unsigned long long v) { return v ? __builtin_clzll(v) : 64; }
+int __ffs(int v) { return __builtin_ffs(v); }
+int __ffsll(long long v) { return __builtin_ffsll(v); }
+unsigned __brev(unsigned v) {
+    unsigned r = 0;
+    for (int k = 0; k < 32; k++) r |= (v >> k & 1) << (31 - k);
+    return r; }
+unsigned long long __brevll(unsigned long long v) {
+    unsigned long long r = 0;
+    for (int k = 0; k < 64; k++) r |= (v >> k & 1) << (63 - k);
+    return r; }
 struct Index { long long n; long long size() const { return n; } };
 """
 
@@ -127,6 +141,64 @@ FLOATS = {
     "sizeof": "z = sizeof(float) + sizeof(double) * j;",
     "limits": "z = numeric_limits<short>::max() + std::numeric_limits<int>::lowest() "
               "* numeric_limits<float>::epsilon() + x;",
+    "initialised": """
+        float a{x}, b(y * 2), c{}; const double m { x * 2 }; const int k = 7;
+        int whole(x), last(k / 2 * 2.5f); auto u{j}; auto v(y);
+        z = a + b + c + m + whole + last + u + v + float{} + double(x) * int(y);""",
+    "an initialiser that is a cast": "float a(max(x, float(0))), b((float)j); "
+                                      "z = a + b",
+    "words for operators": "z = (x > 0 and y > 0 or not (j bitand 1)) + (j xor 3) + "
+                           "(j bitor compl 5) + (x not_eq y); int k = j; k and_eq 6; "
+                           "k or_eq 8; k xor_eq 3; z += k;",
+    "bits of words": "z = __popc(j * 77777) + __clz(j) * 2 + __ffs(j * 8) * 3 + "
+                     "__popc(-j) + __popcll(-1LL - j) + __clzll(j) + __ffsll(j - 4) + "
+                     "(__brev(j) >> 16) % 1000 + __brevll(j * 3) % 1000",
+    "macros": """
+        #define SQ(a) ((a) * (a))
+        #define LESS(a, b) ((a) < (b) ? (a) : (b))
+        #if defined(SQ) && 3 > 2
+        z = SQ(x + 1) + LESS(LESS(x, y), LESS(j, 3));
+        #else
+        z = nothing;
+        #endif
+        #undef SQ
+        #undef LESS
+        """,
+    "switch": """
+        z = 0;
+        for (int k = 0; k < 6; k++) {
+            switch (k + j & 3) {
+                case 0: if (x > 2) break; z += 1;
+                case 1: z += 10; if (y > 1) continue; break;
+                default: z += 100;
+                case 3: { z += 1000; break; }
+            }
+            z += 0.5f;
+        }""",
+    "switch that ends early": """
+        z = 3;
+        switch (j) { case 1: z = 1; return; case 2: if (x > 0) return; z = 4; break;
+            case 'a' - 94: while (true) { z += 1; if (z > y + 9) break; } }
+        z += 5;""",
+    "switch in a switch": """
+        switch (j % 3) { case 0: switch (j) { case 0: z = 1; break; default: z = 2; }
+            z += 10; break; case 1: case 2: z = 20; }""",
+    "switch on a narrow number": """
+        signed char c = j - 3; switch (c) { case -1: z = 1; break; case -2: z = 2;
+            break; case 1 + 1: z = 3; }""",
+    "a struct": """
+        struct P { float a; int b; }; struct Q { P p; double c; };
+        P p{x, j}; Q q{p, 2}; P r; r = q.p; r.b += 1; q.p.a *= 3; const P s = {y};
+        for (int k = 0; k < 3; k++) { if (r.a > k) r.b = r.b * 2; r.a += q.p.a; }
+        P t = x > y ? r : P{1, 2};
+        z = p.a + p.b + q.p.a + q.c + r.a + r.b + s.a + s.b + t.b;""",
+    "references": "float a = x; float& r = a; r += y; auto& q = r; q *= 2; z = a + r;",
+    "names of types": "using U = unsigned char; typedef short S; U u = j * 50; "
+                      "S s = u * 300; z = u + s;",
+    "constants": "constexpr int K = 3; const int M = K + 1; float a[M]; a[K] = x; "
+                 "z = a[M - 1] * K;",
+    "template arguments": "z = max<float>(j, x) + std::min<int>(x, 2) + max<double>(y, "
+                          "0.5);",
     "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",
 }
 PREAMBLES = {
@@ -145,6 +217,42 @@ PREAMBLES = {
     "early return": ("__device__ float clampf(float v) { if (v > 1) return 1; "
                      "if (v < -1) { return -1; } return v; }", "z = clampf(x) * y"),
     "macro": ("#define SCALE 2.5f\n#define TWO (1 + 1)", "z = x * SCALE + TWO * j"),
+    "gives its results by reference": (
+        "__device__ void parts(float v, int& whole, float& rest) { whole = int(v); "
+        "rest = v - whole; if (whole == 2) return; whole *= 2; }\n"
+        "__device__ int half(int& k) { k /= 2; return k + 1; }",
+        "int k; float r; parts(x, k, r); float v[2] = {y, 1}; int m = half(k); "
+        "parts(v[0], m, v[1]); m += half(k); z = half(m); z += k + r + v[1] + m;"),
+    "template that swaps": ("template <typename T> __device__ void exchange(T& a, "
+                            "T& b) { T t = a; a = b; b = t; }", "float a = x, b = y; "
+                            "if (a > b) exchange(a, b); z = b - a;"),
+    "template with its argument": ("template <class T> T third(T v) { return v / 3; }",
+                                   "z = third<int>(j) + third<float>(j) + third(x);"),
+    "struct of a function": (
+        "struct Pair { float a; int k; };\n"
+        "__device__ Pair made(float v, int k) { Pair p; p.a = v; p.k = k; return p; }\n"
+        "__device__ Pair next(Pair p) { p.a += 1; return Pair{p.a, p.k * 2}; }\n"
+        "__device__ Pair again(Pair p) { return next(p); }\n"
+        "__device__ float sum(const Pair& p) { return p.a + p.k; }",
+        "Pair p = made(x, j); p = next(p); Pair q = again(p); z = sum(q) "
+        "+ made(y, 2).a + sum(Pair{x, 1});"),
+    "arrays by pointers": (
+        "template <typename T> __device__ void sort(T* v, int n) { for (int a = 1; a < "
+        "n; a++) for (int b = a; b > 0 && v[b - 1] > v[b]; b--) { T t = v[b]; v[b] = "
+        "v[b - 1]; v[b - 1] = t; } }\n"
+        "template <typename T> __device__ T sum(const T v[], int n) { T s{}; "
+        "while (n > 0) { n--; s += v[n] * n; } return s; }\n"
+        "__device__ int first(float* v, int n) { v[n - 1] *= 2; return v[0]; }",
+        "float v[4] = {y, x, 1}, w[2] = {x, y}; sort(v, 4); sort(w, 2); "
+        "int k = first(v, 3); z = sum(v, 4) + 10 * sum(w, 2) + k + v[2];"),
+    "constants": (
+        "__device__ const double C[] = {1, 2.5, 3};\nconst int N = 3, M = N - 1;\n"
+        "__device__ double series(double x, const double* c, int n) { double s = 0; "
+        "for (int k = 0; k < n; k++) s = s * x + c[k]; return s; }\n"
+        "__device__ double at(int k) { return C[k] + M; }",
+        "float N = x; z = series(N, C, 3) + at(M) + C[1];"),
+    "macro that is a function": ("#define APPLY(f, v) f(v)\n__device__ float one(float "
+                                 "v) { return v + 1; }", "z = APPLY(one, x);"),
     "typedef": ("typedef float real;", "real r = x; z = r * real(j);"),
 }
 INTEGERS = {

@@ -51,6 +51,28 @@ ELEMENTWISE = {
     "a function": (("T x, T y", "T z", "z = f(x, 3) * f(y, 2)", "k", True,
                     "template<typename U> __device__ U f(U a, int k) { U s = 1; "
                     "for (; k > 0; k--) s *= a; return s; }"), (X, Y)),
+    "initialisers": (("T x, T y", "T z", "const T m { x * 2 }; T t{m}, s(x * y), e{}; "
+                      "z = m * t + s * e + T(s) * T{y};"), (X, Y)),
+    "switch": (("T x, T y", "T z", "z = y; for (int k = 0; k < 4; k++) switch (k) { "
+                "case 0: z += x * x; break; case 1: if (y > 0) break; z *= x; "
+                "case 2: z = z * y + x; break; default: z = sin(z); }"), (X, Y)),
+    "a struct": (("T x, T y", "T z", "P p{x, y}; for (int k = 0; k < 3; k++) "
+                  "{ P q = p; p.a = q.b * x; p.b += q.a; } p = scaled(p, y); "
+                  "z = p.a * p.b;", "k", True, "struct P { double a; double b; }; "
+                  "__device__ P scaled(P p, double s) { p.a *= s; return P{p.a, p.b / "
+                  "(2 + s)}; }"), (X, Y)),
+    "references": (("T x, T y", "T z", "T a(x), b(y); T& c = a; c *= c; mix(a, b); "
+                    "T m = mixed(b, x); z = a * b + m;", "k", True,
+                    "template<typename U> __device__ void mix(U& a, U& b) "
+                    "{ U t{a}; a = a * b; b += t; }\n__device__ double mixed(double& "
+                    "a, double b) { a *= b; return a + b; }"), (X, Y)),
+    "a function that adds": (("raw T x, raw int64 k", "raw T z",
+                              "add(z, k[i], SQUARE(x[i]));", "k", True,
+                              "#define SQUARE(a) ((a) * (a))\n"
+                              "template<typename U> __device__ void add(U* p, int k, "
+                              "U v) { if (v > 1) atomicAdd(&p[k], v); }"),
+                             (X, np.arange(12) // 3), {"size": 12}),
+    "an output that is not assigned": (("T x, T y", "T z, T w", "z = x * y;"), (X, Y)),
     "Python": (("T x, raw T w", "T z", lambda x, w, i, n: x * w[i % 6] + w[0] / n),
                (X, W)),
 }

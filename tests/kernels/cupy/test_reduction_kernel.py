@@ -237,3 +237,15 @@ def test_what_is_no_type_to_reduce_in(x):
 def test_parameters_are_text(lists):
     with pytest.raises(KernelTypeError, match="_params' must be a string"):
         ReductionKernel(*lists, "x", "a + b", "y = a", 0)
+
+
+def test_the_text_of_each_call_is_kept():
+    kernel = ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm")
+    assert kernel.cached_code == ""
+    assert kernel.cached_codes == {}
+    for dtype in ("float32", "float64", "float64"):
+        kernel(np.arange(3, dtype=dtype))
+    assert list(kernel.cached_codes) == [(np.dtype("float32"),), (np.dtype("float64"),)]
+    assert kernel.cached_code == next(iter(kernel.cached_codes.values()))
+    assert "sqrt" in kernel.cached_code
+    assert "x * x" in kernel.cached_code

@@ -52,12 +52,28 @@ def parsed(body, preamble=""):
     ("float v[2]; z = v[0][1];", 1, "'v' has 1 dimensions, got 2 indices"),
     ("float v[2]; z = v[2];", 1, "index 2 is out of range"),
     ("float v[2];\nv = 1;", 2, "'v' is an array; assign its elements"),
-    ("x * 2;", 1, "the output 'z' is never assigned; write z = …"),
     ("break;", 1, "break stands outside a loop"),
-    ("switch (i) { case 0: z = 1; }", 1, "'switch': this is not part"),
+    ("switch (x) { case 0: z = 1; }", 1, "switch takes an integer, got float32"),
+    ("switch (i) {\ncase 0: z = 1;\ncase 0: z = 2; }", 3, "the case 0 stands twice"),
+    ("switch (i) { default: z = 1; default: z = 2; }", 1, "default stands twice"),
+    ("switch (i) {\n case i: z = 1; }", 2, "the label of a case must be an integer"),
+    ("switch (i) {\n z = 1; case 0: z = 2; }", 2, "stands before its first case"),
+    ("switch (i) { case 0: if (x > 0) {\n case 1: z = 2; } }", 2, "a case inside a bl"),
     ("goto end;", 1, "'goto': this is not part"),
     ("__shared__ float s[32];", 1, "shared memory: this is not part"),
-    ("z = 1;\nstruct P { float a; };", 2, "structs: this is not part"),
+    ("z = 1;\nstruct P { float f() { return 1; } };", 2, "a struct with functions"),
+    ("struct P { float a[2]; };", 1, "the members of a struct are numbers"),
+    ("struct P { float a; }; P p; z = p.b;", 1, "no member 'b'; there are a"),
+    ("struct P { float a; }; P p; z = p;", 1, "a struct converts to no other"),
+    ("struct P { float a; }; P p{1, 2};", 1, "takes 1 members, a; got 2"),
+    ("struct P { float a; }; struct Q { int a; };\nP p; Q q; p = q;", 2,
+     "a struct converts to no other type"),
+    ("struct P { float a; }; P p; z = p + 1;", 1, "a struct stands where a number"),
+    ("struct P { float a; }; const P p{1};\np.a = 2;", 2, "'p' is an input or const"),
+    ("z = x.real;", 1, "a number has no member 'real'"),
+    ("z = y->a;", 1, "-> takes a pointer"),
+    ("struct P;", 1, "'struct P' without its members"),
+    ("T t{x, 2};", 1, "the list in braces takes 1 value; got 2"),
     ("z = reinterpret_cast<int>(x);", 1, "reinterpret_cast: this is not part"),
     ("z = thing::f(x);", 1, "thing:: is not part"),
     ("int q(int a) { return a; }", 1, "cannot be read as C|a function inside"),
@@ -71,10 +87,27 @@ def parsed(body, preamble=""):
     ("atomicMax(&y[i]);", 1, r"atomicMax\(\) takes 2 arguments, got 1"),
     ("z = __ldg(y);", 1, "the address of an element of a raw array"),
     ("ptrdiff_t k[] = {0};\nz = y[k];", 2, "'y' does not have 1 dimensions"),
-    ("float &r = z;", 1, "a reference that is not const"),
+    ("float &r = y[0];", 1, "the reference 'r' must be of a variable"),
+    ("int &r = z;", 1, "the reference 'r' has another type"),
+    ("z = max<3>(x, x);", 1, "'max' is not declared"),
+    ("z = atomicInc(&y[0], 1);", 1, r"atomicInc\(\) counts round; use atomicAdd"),
+    ("__syncthreads();", 1, "needs the threads of a block.*nf.rawkernel"),
+    ("assert(x > 0);", 1, r"assert\(\) stops no kernel"),
     ("z = (T*)x;", 1, "a cast to anything but a number"),
-    ("#define SQ(a) ((a) * (a))\nz = SQ(x);", 1, "#define of this form"),
-    ("#ifdef A\nz = x;\n#endif", 1, "#ifdef of this form"),
+    ("#define SQ(a) ((a) * (a))\nz = SQ(x, 1);", 2, r"SQ\(\) takes 1 arguments, got 2"),
+    ("#define SQ(a) ((a) * (a))\nz = SQ(x;", 2, "closing parenthesis is missing"),
+    ("#define F(a, ...) a\nz = F(x);", 1, "any number of arguments"),
+    ("#define F(a) #a\nz = F(x);", 1, "# makes a string"),
+    ("z = 1;\n#ifdef A\nz = x;", 2, "#if without #endif"),
+    ("z = 1;\n#endif", 2, "#endif without #if"),
+    ("#if 1\n#else\n#elif 1\n#endif", 3, "#elif without #if"),
+    ("#if 1.5\n#endif", 1, "'1.5' is no integer"),
+    ("#if 1 +\n#endif", 1, "a number is missing"),
+    ("#if 4 / 0\n#endif", 1, "division or modulo by zero|by zero"),
+    ("#if __CUDA_ARCH__ >= 600\nz = x;\n#endif", 1, "a macro of a compiler"),
+    ("#ifdef __HIP_DEVICE_COMPILE__\nz = x;\n#endif", 1, "a macro of a compiler"),
+    ("z = x;\n#error no\n", 2, "#error no"),
+    ("z = x;\n#line 7\n", 2, "#line is not understood"),
 ])
 def test_refused(body, line, message):
     with pytest.raises(ScalarSyntaxError, match=message) as caught:
@@ -88,26 +121,58 @@ def test_refusals_name_what_is_understood_and_the_way_out():
     with pytest.raises(ScalarSyntaxError, match=r"Understood are .*nf\.RawKernel"):
         parsed("z = w;")
     with pytest.raises(ScalarSyntaxError, match=r"Python function.*nf\.RawKernel"):
-        parsed("struct P { float a; };")
+        parsed("union P { float a; };")
 
 
 @pytest.mark.parametrize(("preamble", "line", "message"), [
     ("__device__ float f(float a) {\n  return b;\n}", 2, "'b' is not declared"),
     ("__device__ float f(float a) { return f(a - 1); }", 1, r"f\(\) calls itself"),
-    ("__device__ void f(float a) { }", 1, "returns a value"),
-    ("\n__device__ float f(float& a) { return a; }", 2,
-     "a reference that is not const"),
+    ("__device__ float f(float a) { return; }", 1, "returns a value"),
     ("float table = 3;\n__device__ float f(float a) { return a; }", 1,
-     "a variable of the preamble"),
+     "the variable 'table' of the preamble is no constant"),
     ("__device__ float f(float a) {\n  int a = 1; return a;\n}", 2,
      "'a' is declared already"),
     ("template<int N> float f(float a) { return a; }", 1, "a template parameter"),
+    ("template<typename T> struct P { T a; };", 1, "a template of a struct"),
     ("__device__ float f(const float* p) { return p[0]; }", 1, "takes a raw array"),
 ])
 def test_refused_in_the_preamble(preamble, line, message):
     with pytest.raises(ScalarSyntaxError, match=message) as caught:
         parsed("z = f(x);", preamble)
     assert caught.value.lineno == line
+
+
+@pytest.mark.parametrize(("body", "preamble", "message"), [
+    ("z = f(x);", "__device__ void f(float a) { }", "returns nothing; call it in a st"),
+    ("f(x);", "__device__ void f(float a) { return 1; }", "void and returns nothing"),
+    ("z = f(x) + 1;", "__device__ float f(float& a) { return a; }",
+     "changes its arguments, and stands in no expression"),
+    ("float a = x; float b = f(a, a);", "__device__ float f(float& a, float& b) "
+     "{ a = b; return a; }", "'a' is given twice by reference"),
+    ("f(x);", "__device__ void f(float& a) { a = 1; }", "'x' is an input or const"),
+    ("f(z + 1);", "__device__ void f(float& a) { a = 1; }", "takes a variable or an"),
+    ("f(i);", "__device__ void f(float& a) { a = 1; }", "is of float32, got int64"),
+    ("const float v[2] = {1};\nf(v);", "__device__ void f(float* p) { p[0] = 1; }",
+     "'p' is an input or const"),
+    ("float v[2][2]; f(v);", "__device__ void f(float* p) { }", "of one dimension"),
+    ("float v[2]; z = f(v) + 1;", "__device__ int f(float* p) { p[0] = 1; return 1; }",
+     "changes its arguments, and stands in no expression"),
+    ("float v[2]; f(v, v);",
+     "__device__ void f(float* p, float* q) { p[0] = q[0] = 1; }", "'v' is given"),
+    ("K = 1;", "const float K = 2;", "'K' is an input or const"),
+    ("f(y, x);", "__device__ void f(float* p, float a) { p[0] = a; }",
+     "'p' is an input or const"),
+    ("f(y);", "__device__ void f(int* p) { p[0] = 1; }", "is of int32, got an array"),
+    ("z = f(x, 1);", "template<typename U> __device__ U f(U a, U b) { return a + b; }",
+     r"U of f\(\) is both float32 and int32; write f<T>"),
+    ("z = f(1);", "template<typename U> __device__ U f(int a) { return a; }",
+     "U of f.* cannot be told from the arguments"),
+    ("z = f<int, int>(1);", "template<typename U> __device__ U f(U a) { return a; }",
+     "takes 1 template arguments, got 2"),
+])
+def test_refused_calls_of_the_preamble(body, preamble, message):
+    with pytest.raises(ScalarSyntaxError, match=message):
+        parsed(body, preamble)
 
 
 def test_pointers_of_the_preamble_take_raw_arrays():
@@ -121,6 +186,17 @@ def test_pointers_of_the_preamble_take_raw_arrays():
     ("#define A 1\nz = A;\n#undef A\n#define A 2\nz += A;", "z = 1; z += 2;"),
     ("/*\n#define x 5\n*/ z = x;", "z = x;"),
     ("#define A x // y\n#define B (A + \\\n 1)\nz = B;", "z = x + 1;"),
+    ("#define SQ(a) ((a) * (a))\nz = SQ(x +\n 1);", "z = (x + 1) * (x + 1);"),
+    ("#define F(a, b) a##b\n#define FAB G\n#define G(q) q + 1\nz = F(F, AB)(x);",
+     "z = x + 1;"),
+    ("#define f(a) f(a + 1)\n#define fabsf(a) fabsf(a)\nz = fabsf(x);",
+     "z = fabsf(x);"),
+    ("#define NONE() 3\n#define F x\nz = NONE() + F;", "z = 3 + x;"),
+    ("#define A 2\n#if A == 2 && !defined(B)\nz = x;\n#else\nz = w;\n#endif", "z = x;"),
+    ("#if 0\n#if 1\nz = w;\n#else\nz = 'v\n#endif\n#elif 1 ? 0 : 1\nz = w;\n"
+     "#elif 7 % 4 << 1 == 6 and -7 / 2 == -3\nz = x;\n#else\nz = w;\n#endif", "z = x;"),
+    ("#define A\n#undef A\n#ifndef A\nz = x;\n#endif", "z = x;"),
+    ("#if (B | 0x10u) & ~0x1L && 010 == 8\nz = x;\n#endif", "z = x;"),
 ])
 def test_macros_stand_for_their_text_from_there_on(body, same):
     assert parsed(body) == parsed(same)
@@ -129,6 +205,15 @@ def test_macros_stand_for_their_text_from_there_on(body, same):
 def test_a_limit_that_atomics_change_is_read_again():
     function = parse_c("for (int k = 0; k < y[0]; k++) atomicSub(&y[0], 1);", "kernel",
                        (Parameter("y", np.dtype("int32"), raw=True, written=True),))
+    assert any(isinstance(s, While) for s in walk(function.body))
+
+
+@pytest.mark.parametrize("body", [
+    "for (int k = 0; k < 4; k++) { bump(k); z += 1; }",
+    "for (int k = 0; k < 4; k++) { int& r = k; r++; z += 1; }",
+    "int m = 4; int& r = m; for (int k = 0; k < m; k++) { r--; z += x; }"])
+def test_a_counter_that_a_reference_changes_is_no_range(body):
+    function = parsed(body, "__device__ void bump(int& k) { k++; }")
     assert any(isinstance(s, While) for s in walk(function.body))
 
 

@@ -1,0 +1,9 @@
+"""From CUDA C++ text to the C that pycparser reads.
+
+- `conditions` computes what ``#if`` asks; `preprocessor` replaces macros.
+- `respelling` turns what C++ adds to C into calls and names.
+"""
+
+from .respelling import AUTO, CAST, LIMIT, REFERENCE, Spelling
+
+__all__ = ["AUTO", "CAST", "LIMIT", "REFERENCE", "Spelling"]

@@ -1,0 +1,360 @@
+"""From CUDA C++ spelling to the C that pycparser reads, line by line.
+
+What C++ adds to expressions and declarations is respelled: ``T(x)``, ``T{x}`` and
+``static_cast<T>(x)`` become calls of ``__cast_T``, ``T t(x)`` and ``T t{x}`` become
+``T t = …``, ``f<T>(x)`` a call of a name that `Spelling.explicit` explains, a reference
+a volatile value, every fundamental type its dtype's name; qualifiers go.  Line numbers
+stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from ....support.records import record
+from ...source.definitions import Source
+from ..types import ALIASES, WORDS, type_name
+from .preprocessor import Macro, Preprocessor
+
+__all__ = ["AUTO", "CAST", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
+
+#: The prefix of the call that a cast is respelled as, the same of numeric limits and of
+#: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
+CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
+REFERENCE = "volatile"
+
+_DROPPED = frozenset({
+    "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
+    "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
+})
+_NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math"})
+_REFUSED = {
+    "class": "classes", "union": "unions", "enum": "enums",
+    "namespace": "namespaces", "operator": "operators",
+    "new": "'new'", "delete": "'delete'", "goto": "'goto'", "asm": "inline assembly",
+    "__shared__": "shared memory", "__global__": "a kernel of its own",
+    "reinterpret_cast": "reinterpret_cast", "throw": "exceptions", "try": "exceptions",
+    **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
+                    "a texture (pass its array as 'raw' and index it)"),
+}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}
+
+
+@record
+class Spelling:
+    """Respells texts of one kernel.
+
+    Attributes
+    ----------
+    types
+        Names of types: dtypes', C's, the placeholders, those of templates.
+    macros
+        What ``#define`` defines, by name.
+    templates
+        For each function that is a template, the names of its parameters.
+    defined
+        Names of types that a ``typedef`` of the text defines.
+    explicit
+        For the name of a call with template arguments, the function and the types.
+    """
+
+    types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
+    macros: dict[str, Macro] = field(default_factory=dict)
+    templates: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    defined: set[str] = field(default_factory=set)
+    explicit: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def respell(self, source: Source, inside: bool = True) -> str:
+        """The text for pycparser; `inside` a function, or beside functions."""
+        return _Text(self, source, inside).run()
+
+
+class _Text:
+    """One text on its way.
+
+    Attributes
+    ----------
+    inside
+        Whether its first level is inside a function.
+    closing
+        For each open bracket, the mark that closes it; ``"};"`` of a struct.
+    declaring
+        The type of the declaration that is read, and the number of brackets around.
+    """
+
+    def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
+        self.spelling, self.source, self.inside = spelling, source, inside
+        self.closing: list[str] = []
+        self.declaring: tuple[str, int] | None = None
+        self.at = 0
+        self.out: list[str] = []
+        self.tokens = Preprocessor(source, spelling.macros).tokens()
+
+    def run(self) -> str:
+        while self.at < len(self.tokens):
+            self.step()
+        return "".join(self.out)
+
+    def error(self, what: str) -> Exception:
+        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
+        return self.source.error(
+            line, f"{what} not part of the C that is understood here; write the body "
+                  "as a Python function, or, on cuda, use nf.RawKernel")
+
+    # Reading -----------------------------------------------------------------------
+
+    def peek(self, ahead: int = 0) -> str:
+        """The next token but spaces, `ahead` of the one after `at`."""
+        words = (t for kind, t in self.tokens[self.at:] if kind != "space")
+        for _ in range(ahead):
+            next(words, "")
+        return next(words, "")
+
+    def take(self) -> str:
+        """Go past the next token; what lies before it is kept."""
+        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
+            self.out.append(self.tokens[self.at][1])
+            self.at += 1
+        if self.at >= len(self.tokens):
+            return ""
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def expect(self, mark: str) -> None:
+        if self.peek() != mark:
+            raise self.error(f"a {self.peek()!r} where {mark!r} is expected is")
+        self.take()
+
+    # Writing -----------------------------------------------------------------------
+
+    def step(self) -> None:
+        kind, token = self.tokens[self.at]
+        if kind == "space":
+            self.out.append(token)
+            self.at += 1
+        elif kind == "mark":
+            self.mark(token)
+        elif kind != "word":
+            self.out.append(self.take())
+        elif token in _REFUSED:
+            raise self.error(f"{_REFUSED[token]}: this is")
+        elif token in _DROPPED:
+            self.at += 1
+        elif token == "constexpr":
+            self.take()
+            self.out.append("const" * (self.peek() != "const"))
+        elif token == "extern":
+            self.at += 1
+            if self.peek().startswith('"'):
+                self.take()
+        elif token == "template":
+            self.template()
+        elif token == "typedef":
+            self.typedef()
+        elif token == "using":
+            self.using()
+        elif token == "struct":
+            self.struct()
+        elif token == "static_cast":
+            self.static_cast()
+        elif token == "numeric_limits":
+            self.limit()
+        elif self.tokens[self.at + 1: self.at + 2] == [("mark", "::")]:
+            self.namespace(token)
+        else:
+            self.word()
+
+    def word(self) -> None:
+        """A type in its place, a call with template arguments, or a name."""
+        name = self.typename()
+        if name is not None:
+            text = self.typed(name)
+            self.out.append(text)
+            if not text.startswith(CAST):
+                self.declarator(name)
+        elif self.peek(1) == "<" and self.is_type(self.peek(2)):
+            self.explicit()
+        elif not (self.declaring and self.declaring[1] == len(self.closing)
+                  and _last(self.out) == "," and self.declarator(self.declaring[0])):
+            self.out.append(self.take())
+
+    def mark(self, token: str) -> None:
+        """A mark; brackets are counted, and those of ``T{x}`` become round."""
+        self.take()
+        if token in _CLOSING:
+            if token == "(" and self.closing[-1:] == ["};"]:
+                raise self.error("a struct with functions of its own is")
+            self.closing.append(_CLOSING[token])
+        elif token in (")", "]", "}") and self.closing:
+            closed = self.closing.pop()
+            token = closed if closed == ")" else token
+        if self.declaring and (token == ";" or len(self.closing) < self.declaring[1]):
+            self.declaring = None
+        self.out.append(token)
+
+    def is_type(self, word: str) -> bool:
+        """True if a type begins with a word."""
+        return word in self.spelling.types or word in self.spelling.defined or \
+            word in WORDS or word in ("auto", "const", "complex", "struct")
+
+    def declarator(self, name: str) -> bool:
+        """``T t{x}`` and ``T t(x)`` are ``T t = …``; False where no value is given."""
+        if not self.peek().isidentifier() or self.peek() in _DROPPED:
+            return False
+        self.declaring = name, len(self.closing)
+        mark = self.peek(1)
+        if mark not in ("(", "{") or self.is_function():
+            return False
+        self.out += [" ", self.take(), " = "]
+        if mark == "(" and name != AUTO:
+            self.out.append(CAST + name)
+        elif name == AUTO:
+            self.mark(self.peek())
+            self.out[-1], self.closing[-1] = "(", ")"
+        return True
+
+    def is_function(self) -> bool:
+        """True if ``T name(`` declares a function: a type or nothing follows."""
+        if self.peek(1) == "{":
+            return False
+        return not (self.inside or "}" in self.closing) or self.peek(2) == ")" or (
+            self.is_type(self.peek(2)) and self.peek(3) not in ("(", "{", "<"))
+
+    def explicit(self) -> None:
+        """``f<T>(x)``, where the types of a template are given."""
+        name = self.take()
+        self.expect("<")
+        types = []
+        while self.peek() not in (">", ""):
+            found = self.typename()
+            if found is None:
+                raise self.error(f"the template argument {self.peek()!r} is")
+            types.append(found)
+            if self.peek() == ",":
+                self.take()
+        self.expect(">")
+        if self.peek() != "(":
+            raise self.error(f"{name}<{', '.join(types)}> that is not called is")
+        given = f"{name}_{len(self.spelling.explicit)}"
+        self.spelling.explicit[EXPLICIT + given] = name, tuple(types)
+        self.out.append(EXPLICIT + given)
+
+    def using(self) -> None:
+        """``using A = B`` is ``typedef B A``."""
+        self.at += 1
+        name = self.take()
+        if self.peek() != "=":
+            raise self.error(f"'using {name}': this is")
+        self.take()
+        found = self.typename()
+        if found is None:
+            raise self.error(f"'using {name} = {self.peek()}': this is")
+        self.spelling.defined.add(name)
+        self.out.append(f"typedef {found} {name}")
+
+    def struct(self) -> None:
+        """``struct P { … }``: `P` is a type from here on; ``struct P`` alone is `P`."""
+        self.take()
+        name = self.peek()
+        if self.peek(1) != "{":
+            if name not in self.spelling.types:
+                raise self.error(f"'struct {name}' without its members is")
+            return
+        self.take()
+        self.spelling.types.add(name)
+        self.out += ["struct ", name]
+        self.mark(self.peek())
+        self.closing[-1] = "};"
+
+    def namespace(self, token: str) -> None:
+        if token not in _NAMESPACES:
+            raise self.error(f"{token}:: is")
+        self.at += 2
+
+    def template(self) -> None:
+        """Parse ``template<typename T, …>``: its names are types from here on."""
+        self.at += 1
+        self.expect("<")
+        names: list[str] = []
+        while (token := self.take()) != ">":
+            if token in ("int", "=") or not token:
+                raise self.error("a template parameter that is no type, or has one by "
+                                 "default, is")
+            if token not in ("typename", "class", ","):
+                names.append(token)
+        if self.peek() == "struct":
+            raise self.error("a template of a struct is")
+        self.spelling.types.update(names)
+        ahead = 0
+        while self.peek(ahead + 1) not in ("(", ""):
+            ahead += 1
+        self.spelling.templates[self.peek(ahead)] = tuple(names)
+
+    def typedef(self) -> None:
+        """The name before the semicolon is a type from here on."""
+        words: list[str] = []
+        while self.peek(len(words)) not in (";", ""):
+            words.append(self.peek(len(words)))
+        self.spelling.defined.update(words[-1:])
+        self.out.append(self.take())
+
+    def static_cast(self) -> None:
+        self.at += 1
+        self.expect("<")
+        name = self.typename()
+        if name is None:
+            raise self.error(f"a cast to {self.peek()!r} is")
+        self.expect(">")
+        self.out.append(CAST + name)
+
+    def limit(self) -> None:
+        """Parse ``numeric_limits<T>::max()``."""
+        self.static_cast()
+        self.expect("::")
+        self.out[-1] = f"{LIMIT}{self.take()}_{self.out[-1].removeprefix(CAST)}"
+
+    def typename(self) -> str | None:
+        """The name of the type that is written here, taken; None if none is."""
+        first = self.peek()
+        if first == "auto":
+            self.take()
+            return AUTO
+        words = []
+        while self.peek() in WORDS:
+            words.append(self.take())
+        if words:
+            return type_name(words)
+        if first == "complex" and self.peek(1) == "<":
+            self.take()
+            self.take()
+            inner = self.typename()
+            self.expect(">")
+            if inner not in _COMPLEX:
+                raise self.error(f"complex<{inner}> is")
+            return _COMPLEX[inner]
+        if first in self.spelling.types or first in self.spelling.defined:
+            return self.take()
+        return None
+
+    def typed(self, name: str) -> str:
+        """A type in its place: of a cast, of a reference to what is not changed."""
+        if self.peek() == "(":
+            return CAST + name
+        if self.peek() == "{":
+            self.mark("{")
+            self.out.pop()
+            self.closing[-1] = ")"
+            return f"{CAST}{name}("
+        constant = "const" in self.out[-3:] or self.peek() == "const"
+        if self.peek() == "const":
+            self.take()
+        if self.peek() == "&":
+            self.take()
+            return f"{name} " if constant else f"{REFERENCE} {name} "
+        return name
+
+
+def _last(out: list[str]) -> str:
+    """The last text that is no space."""
+    return next((t for t in reversed(out) if t.strip()), "")

@@ -1,0 +1,83 @@
+"""Structs of C bodies: tuples, whose members are known by their positions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .expressions import as_type
+from .scope import ExpressionParser, Scope
+from .tree import kind
+from .values import Typed, Variable, converted, member, zero
+
+__all__ = ["EXPRESSIONS", "flat", "from_list", "leaf_names", "member_of", "nested"]
+
+
+def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) -> Typed:
+    """The value that ``{a, b}`` is: of a struct, or of one number; the rest is 0."""
+    names = dtype.names or ("",)
+    if len(given) > len(names):
+        members = f" members, {', '.join(names)}" if dtype.names else " value"
+        scope.refuse(node, f"the list in braces takes {len(names)}{members}; got "
+                           f"{len(given)}")
+    if dtype.names is None:
+        return _element(scope, given[0], dtype) if given else zero(dtype)
+    parts = [_element(scope, given[k], dtype[n]) if k < len(given) else zero(dtype[n])
+             for k, n in enumerate(names)]
+    return Typed(ast.Tuple([converted(p, p.dtype) for p in parts], ast.Load()), dtype)
+
+
+def _element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
+    """One value of a list, which may be a list."""
+    if kind(node) == "InitList":
+        return from_list(scope, node, dtype, node.exprs)
+    if kind(node) == "NamedInitializer":
+        scope.refuse(node, "members are given in their order, without names")
+    return as_type(scope, node, scope.value(node), dtype)
+
+
+def member_of(scope: Scope, node: Any) -> Typed:
+    """Parse ``p.a``."""
+    if node.type != ".":
+        scope.refuse(node, "-> takes a pointer, which is not understood here; pass the "
+                           "struct by value")
+    whole, name = scope.value(node.name), node.field.name
+    if whole.dtype.names is None:
+        scope.refuse(node, f"a number has no member {name!r}; of a complex one there "
+                           "are z.real() and z.imag()")
+    if name not in whole.dtype.names:
+        scope.refuse(node, f"there is no member {name!r}; there are "
+                           f"{', '.join(whole.dtype.names)}")
+    return member(whole, whole.dtype.names.index(name))
+
+
+def leaf_names(scope: Scope, variable: Variable) -> list[str]:
+    """The names of the numbers that a parameter is passed as."""
+    if variable.dtype.names is None:
+        return [variable.name]
+    return [scope.declare(f"__{variable.name}_{k}", variable.dtype).name
+            for k in range(_count(variable.dtype))]
+
+
+def _count(dtype: np.dtype) -> int:
+    return sum(_count(dtype[n]) for n in dtype.names) if dtype.names else 1
+
+
+def nested(dtype: np.dtype, names: Iterator[str]) -> ast.expr:
+    """The value of a struct from the names of its numbers."""
+    if dtype.names is None:
+        return ast.Name(next(names), ast.Load())
+    return ast.Tuple([nested(dtype[n], names) for n in dtype.names], ast.Load())
+
+
+def flat(value: Typed) -> list[ast.expr]:
+    """The numbers of a value."""
+    if value.dtype.names is None:
+        return [converted(value, value.dtype)]
+    return [x for k in range(len(value.dtype.names)) for x in flat(member(value, k))]
+
+
+EXPRESSIONS: dict[str, ExpressionParser] = {"StructRef": member_of}
