@@ -229,6 +229,22 @@ def test_an_argument_that_an_operation_changes_has_no_gradient():
         op(x).sum().backward()
 
 
+def test_an_operation_may_count_in_an_argument(device):
+    """The derivative does not depend on what the kernel leaves there."""
+    @thread_kernel
+    def doubled(x, count, y):
+        i = nf.grid(1)
+        count[i] += 1
+        y[i] = 2.0 * x[i]
+
+    op = doubled.as_op(outputs={"y": "x"}, grid=1, block=3)
+    x = nf.Variable(nf.array(np.ones(3), device=device), requires_grad=True)
+    count = nf.zeros(3, dtype="int64", device=device)
+    op(x, count).sum().backward()
+    assert nf.to_numpy(x.grad).tolist() == [2.0] * 3
+    assert nf.to_numpy(count).tolist() == [1] * 3
+
+
 def test_what_may_come_from_another_thread_is_refused():
     @thread_kernel
     def mirrored(x, y):
