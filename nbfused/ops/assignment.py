@@ -18,6 +18,7 @@ from ..op.base import check_array, check_operand, is_number
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function
 from ..scalar.ir.nodes import Value as Scalar
+from ..scalar.language.names import load
 from ..scalar.language.threads import atomic
 from ..scalar.parse.functions import parse, parse_definition
 from ..specs import Map
@@ -26,9 +27,9 @@ from ..specs.vjp.functions import compose
 from ..specs.windows import Place, Windows
 from ..support.dtypes import rank_of
 from .advanced_indexing import Chosen, choose, is_advanced
-from .arithmetic import add, subtract
-from .comparison import greater, maximum, where
-from .indexing import Window, basic_index, gathered, getitem, held
+from .arithmetic import add
+from .comparison import greater, where
+from .indexing import Window, basic_index, getitem, held
 from .shapes import apply_view, astype, broadcast_to, reshape
 
 __all__ = ["add_at", "set_at"]
@@ -42,6 +43,11 @@ def add_elements(value, i, index, rows, block, out):
 def name_last(i, index, rows, out):
     """Keep the last of the points that name row `i`, counted from 1."""
     atomic.max(out, held(i, rows), index + 1)
+
+
+def replaced(old, last, values, index, block):
+    """The element of the last row that is given for this one, if there is one."""
+    return load(values, max(last - 1, 0), index % block) if last > 0 else old
 
 
 def _set_reference(x: Any, value: Any, index: Any) -> Any:
@@ -161,7 +167,7 @@ def _checked(x: AnyArray, value: Any, index: Any, name: str) -> tuple[Any, Any]:
         raise KernelTypeError(f"{name}: 'value' has dtype {given}, which does not cast "
                               f"to {dtype} under 'same_kind'; use astype")
     items = index if isinstance(index, tuple) else (index,)
-    return items, value if is_number(value) else astype(value, dtype)
+    return items, value if is_number(value) or given == dtype else astype(value, dtype)
 
 
 def _array(value: Any, x: AnyArray) -> AnyArray:
@@ -208,8 +214,11 @@ def _set_rows(table: AnyArray, rows: Any, values: AnyArray) -> AnyArray:
         (extent,),))
     last = apply(spec, (reshape(rows, (count,)), extent),
                  dtypes=(np.dtype(np.int64),))[0]
-    found = gathered(reshape(values, (count, *rest)), maximum(subtract(last, 1), 0))
-    return where(reshape(greater(last, 0), (extent, *(1,)*len(rest))), found, table)
+    block = prod(rest)
+    spec = Map(parse(replaced), ("element", "element", "raw", "index", "scalar"))
+    made = apply(spec, (reshape(table, (extent, block)), reshape(last, (extent, 1)),
+                        reshape(values, (count, block)), block))[0]
+    return reshape(made, (extent, *rest))
 
 
 def _added_rows(chosen: Chosen, values: AnyArray) -> AnyArray:
