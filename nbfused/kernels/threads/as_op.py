@@ -24,6 +24,7 @@ from ...support.dtypes import BFLOAT16
 from .derivatives import Derivative
 from .leaves import Layout, layout_of
 from .pairs import unpaired
+from .recording.tapes import derivative_kernel
 from .second import Moving, SecondDerivative
 from .views import Dual, ViewType, is_floating
 
@@ -175,25 +176,31 @@ class KernelOp:
         """An argument for each parameter of the kernel."""
         return layout.arguments(given) | {n: given[n] for n in self.outputs}
 
-    def split(self, layout: Layout,
-              given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Dual]]:
+    def split(self, layout: Layout, given: Sequence[Any],
+              wanted: Sequence[str]) -> tuple[dict[str, Any], dict[str, Dual]]:
         """Leaves and outputs, and copies of the cotangents, which are consumed."""
         names = (*layout.names, *self.outputs)
         plain = dict(zip(names, map(_plain, given), strict=False))
-        plain |= self._before(layout, plain)
+        plain |= self._before(layout, plain, wanted)
         cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
         return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
                        if self.differentiable(layout, n, plain[n])}
 
-    def _before(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def _before(self, layout: Layout, plain: Mapping[str, Any],
+                wanted: Sequence[str]) -> dict[str, Any]:
         """The outputs that the kernel reads too, as they were before the launch."""
         flat = self.kernel.flatten(self.kernel.arguments(
             (), self._arguments(layout, plain)))
         spec = self.kernel.spec(flat)
-        both = {leaf.name for p, leaf in zip(spec.function.params, flat.leaves,
-                                             strict=True) if p in spec.revised}
-        if self.kernel.rules or not both:
+        if self.kernel.rules or not spec.revised:
             return {}
+        ends = {*wanted, *self.outputs}
+        derived = derivative_kernel(spec, tuple(
+            leaf.name in ends and self.differentiable(layout, leaf.name, leaf.owner)
+            for leaf in flat.leaves), "bwd")
+        needed = spec.revised if derived.tapes else spec.revised & derived.spec.read
+        both = {leaf.name for p, leaf in zip(spec.function.params, flat.leaves,
+                                             strict=True) if p in needed}
         lost = sorted(both - self.outputs.keys())
         if lost:
             raise NotDifferentiableError(
@@ -299,7 +306,7 @@ class _Pull(Function):
                 *given: Any) -> Any:
         """Launch ``bwd`` on pairs."""
         op = cls.op
-        plain, cotangents = op.split(layout, given)
+        plain, cotangents = op.split(layout, given, wanted)
         gradients = {n: _buffer(plain[n]) for n in wanted}
         duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
         op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain)
@@ -320,7 +327,7 @@ class _Pull(Function):
                 "or write it as @nf.elementwise, which has derivatives of any order")
         given = [next(saved) if x is None else x for x in ctx.numbers]
         _, _, *needs = ctx.needs_input_grad
-        plain, cotangents = op.split(layout, given)
+        plain, cotangents = op.split(layout, given, ctx.wanted)
         along = {n: u.data for n, u in zip(ctx.wanted, directions, strict=True)}
         asked = [n for n, need in zip(layout.names, needs, strict=False)
                  if need and op.differentiable(layout, n, plain[n])]

@@ -71,7 +71,7 @@ def _guarded(spec: Raw, axes: int) -> Raw:
                 "needs all threads of a block, and a launch by dim leaves some out; "
                 "launch by grid and block, and compare nf.grid with the extents")
     b = Builder(defined(function.body) | set(function.params))
-    sizes = [f"dim.{axis}" for axis in "xyz"[:axes]]
+    sizes = [b.fresh(f"dim_{axis}") for axis in "xyz"[:axes]]
     inside: Value = b.let("lt", _place(b, "x"), sizes[0])
     for axis, size in zip("yz", sizes[1:], strict=False):
         inside = b.let("logical_and", inside, b.let("lt", _place(b, axis), size))

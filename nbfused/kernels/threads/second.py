@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...arrays import describe
+from ...arrays import describe, dtype_of
+from ...autograd.nodes import zeros
 from ...errors import NotDifferentiableError
 from ...scalar.autodiff.differentiate import jvp
 from ...scalar.autodiff.rules import has_rule
@@ -22,6 +23,7 @@ from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import label_of, parts_in
+from .recording.recorder import record_changes
 from .recording.tapes import derivative_kernel
 from .views import Dual, fields_of
 
@@ -55,14 +57,26 @@ class SecondDerivative(Launching):
                                     for n, v in arguments.items()}, options.check)
         names = [leaf.name for leaf in flat.leaves]
         values = [given.get(n, Moving(None)) for n in names]
-        roles = ([v.derivative if isinstance(v, Dual) else None for v in values],
+        roles: tuple[list[Any], ...] = (
+                 [v.derivative if isinstance(v, Dual) else None for v in values],
                  [v.direction if isinstance(v, Moving) else None for v in values],
                  [v.change if isinstance(v, Moving) else None for v in values])
-        spec = self.spec(self.kernel.spec(flat), tuple(
+        primal = self.kernel.spec(flat)
+        for k, p in enumerate(primal.function.params):
+            if p in primal.revised and roles[0][k] is not None:
+                roles[2][k] = zeros(roles[0][k].shape, dtype_of(roles[0][k]),
+                                    roles[0][k])  # what is handed on in memory
+        spec = self.spec(primal, tuple(
             tuple(x is not None for x in role) for role in roles))
-        extra = (Leaf(n, describe(x), x) for role in roles
-                 for n, x in zip(names, role, strict=True) if x is not None)
-        self.run(spec, FlatArguments([*flat.leaves, *extra], flat.shapes), options)
+        cotangents, directions, changes = ([
+            None if x is None else Leaf(n, describe(x), x)
+            for n, x in zip(names, role, strict=True)] for role in roles)
+        tapes, tape_changes = record_changes(derivative_kernel(
+            primal, _wanted(cotangents, changes), "bwd"), flat, options, directions)
+        leaves = (*flat.leaves, *cotangents, *tapes, *directions, *changes,
+                  *tape_changes)
+        self.run(spec, FlatArguments([x for x in leaves if x is not None], flat.shapes),
+                 options)
 
     def spec(self, spec: Raw, roles: tuple[tuple[bool, ...], ...]) -> Raw:
         """Parameters: the kernel's, then cotangents, directions and changes."""
@@ -74,21 +88,17 @@ class SecondDerivative(Launching):
 
     def _made(self, spec: Raw, cotangents: Sequence[bool], directions: Sequence[bool],
               changes: Sequence[bool]) -> Raw:
-        wanted = tuple(a or b for a, b in zip(cotangents, changes, strict=True))
+        wanted = _wanted(cotangents, changes)
         reverse = derivative_kernel(spec, wanted, "bwd")
-        if reverse.tapes:
-            raise NotDifferentiableError(
-                f"{self.kernel.__name__}: the second derivative depends on values of "
-                f"{', '.join(map(repr, reverse.tapes))} that the kernel overwrites or "
-                "compares, which is not known; write to another array, or write the "
-                "gradient as a kernel of its own and make an operation of that with "
-                ".as_op")
         bwd = reverse.spec.function
         added = [c for c, w in zip(changes, wanted, strict=True) if w]
-        both = jvp(bwd, (*directions, *added))
+        both = jvp(bwd, (*directions, *added, *(True for _ in reverse.tapes),
+                         *(False for _ in reverse.finals)))
         count = len(directions)
         bars = both.params[count:count + len(added)]
-        gradients = [p for p, a in zip(bars, added, strict=True) if a]
+        handed_on = [bool(g) for g, w in zip(cotangents, wanted, strict=True) if w]
+        gradients = [p for p, a, h in zip(bars, added, handed_on, strict=True)
+                     if a and not h]
         function = _drop_writes(both, gradients)
         return Raw(function, (*spec.kinds,
                               *("array",) * (len(function.params) - count)))
@@ -102,6 +112,11 @@ class SecondDerivative(Launching):
                 f"{self.kernel.__name__}: the second derivative of a kernel with a "
                 "rule by hand is not known; write the gradient as a kernel of its own "
                 "and make an operation of that with .as_op")
+
+
+def _wanted(cotangents: Sequence[Any], changes: Sequence[Any]) -> tuple[bool, ...]:
+    """Whether each argument has a cotangent: given, or one whose change is asked."""
+    return tuple(bool(a) or bool(b) for a, b in zip(cotangents, changes, strict=True))
 
 
 def _primal(name: str, value: Any, annotation: Any,

@@ -11,8 +11,17 @@ from ...errors import KernelTypeError
 from ...support.records import record
 from ..ir.build import Builder
 from ..ir.clean import has_effects
-from ..ir.nodes import Block, Custom, Function, Literal, Value, array_args, literal
-from ..source.structure import Array, Struct, leaves
+from ..ir.nodes import (
+    Block,
+    Custom,
+    Function,
+    Literal,
+    Value,
+    array_args,
+    literal,
+    raw_params,
+)
+from ..source.structure import Array, Struct, fill, leaves
 
 __all__ = ["Rules", "recursive_call", "with_rules"]
 
@@ -33,8 +42,9 @@ class Rules:
     Attributes
     ----------
     vjp
-        Takes the arguments, then a cotangent for each result; gives a cotangent for
-        each argument that is no array.
+        Takes the arguments, then a cotangent for each result, or one tuple or struct
+        of them as the results are; gives a cotangent for each argument that is no
+        array.
     jvp
         Takes the arguments, then a tangent for each that is no array, or for each at
         all; gives a tangent for each result.
@@ -74,7 +84,7 @@ def _one_call(function: Function, vjp: Function | None, jvp: Function | None,
     call = Custom(results, function, function.params, vjp, jvp, function.line,
                   recursive)
     return Function(function.name, function.params, Block((call,), results),
-                    function.pyfile, function.line)
+                    function.pyfile, function.line, shape=function.shape)
 
 
 def recursive_call(target: Any, given: Mapping[str, Any] | None) -> Function | None:
@@ -109,7 +119,10 @@ class _Ruled:
         """The rule that takes a cotangent for each result."""
         if pyfunc is None:
             return None
-        more = [None] * len(self.function.results)
+        more: list[Any] = [None] * len(self.function.results)
+        one = len(_names(pyfunc)) == len(self.params) + 1
+        if one and len(more) > 1:  # as the results are: a tuple, or a struct
+            more = [fill(self.function.shape, more)]
         return self.rule(pyfunc, "vjp", more, "a cotangent for each result")
 
     def jvp(self, pyfunc: Callable[..., Any] | None,
@@ -126,7 +139,7 @@ class _Ruled:
         self.check_jvp(made)
         return made
 
-    def rule(self, pyfunc: Callable[..., Any], what: str, more: Sequence[Array | None],
+    def rule(self, pyfunc: Callable[..., Any], what: str, more: Sequence[Any],
              added: str) -> Function:
         """A rule: its first parameters are those of the function, then `more`."""
         names, own = _names(pyfunc), len(self.params)
@@ -138,10 +151,13 @@ class _Ruled:
             raise self.error(what, f"has its parameters in another order, "
                                    f"{', '.join(names[:own])}; it takes them by "
                                    f"position: {', '.join(self.params)}")
-        if self.given is None:
+        given = self.given
+        if given is None and not any(isinstance(m, tuple) for m in more):
             return self.parse(pyfunc)
-        known = {mine: self.given[theirs] for mine, theirs
-                 in zip(names, self.params, strict=False) if theirs in self.given}
+        if given is None:
+            given = dict.fromkeys(raw_params(self.function), Array())
+        known = {mine: given[theirs] for mine, theirs
+                 in zip(names, self.params, strict=False) if theirs in given}
         known |= {n: a for n, a in zip(names[own:], more, strict=True) if a}
         return self.parse(pyfunc, parameters=known)
 

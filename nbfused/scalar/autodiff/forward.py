@@ -116,13 +116,18 @@ class Forward(Builder):
         """An addition, or an extremum, whose old value nobody reads."""
         if not self.active.intersection(s.results):
             return
+        dots = self.dot(s.args[0])
+        if s.attr == "exch" and is_number(s.args[-1], 0) and isinstance(dots, str):
+            return self.bind(s, self.let("atomic", dots, *s.args[1:-1], ZERO,
+                                         attr="exch"))  # a cotangent is taken away
+        if not isinstance(dots, str) and s.results[0] not in self.read:
+            return None  # nobody asks for its tangents
         recorded = str(s.attr).endswith(RECORDED)
         if not (s.attr == "add" or recorded) or s.results[0] in self.read:
             raise refuse(self.function, s.line, "an atomic operation has no derivative "
                          "but an addition, or a min or max of an array that is not "
                          "accessed otherwise, whose old value is not read; detach the "
                          "value, or give the function a rule")
-        dots = self.dot(s.args[0])
         if isinstance(dots, str) and recorded:
             won = winner(self, s)
             with self.region() as body:
@@ -130,6 +135,7 @@ class Forward(Builder):
             self.branch(won, Block(tuple(body), ()), Block((), ()), ())
         elif isinstance(dots, str):
             self.effect("atomic_add", dots, *s.args[1:-1], self.dot(s.args[-1]))
+        return None
 
     def memory(self, s: Let) -> None:
         """Memory of the same size for the tangents."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ...errors import DefinitionError
 from ...support.records import record
@@ -167,7 +168,7 @@ class Function:
     """A scalar function: `body.yields` are its results.
 
     `pyfile` and `line` say where it came from, for messages only; `origin` of what it
-    is the gradient, if it is one.
+    is the gradient, if it is one; `shape` the tree of its results, by their numbers.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Function:
     pyfile: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
     origin: Origin | None = field(default=None, compare=False, repr=False)
+    shape: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse names that are no identifiers, since they are printed."""

@@ -23,7 +23,15 @@ from ..source.resolve import (
     signature,
 )
 from ..source.static import literal_parameters
-from ..source.structure import Array, Struct, Values, leaves, rebuild
+from ..source.structure import (
+    Array,
+    Struct,
+    Values,
+    fill,
+    immutable,
+    leaves,
+    rebuild,
+)
 from .builtin_forms import form_of
 from .closures import Closure, Outside, signature_of
 from .composite.parts import Part
@@ -164,6 +172,8 @@ def _emit_call(scope: Scope, function: Function, values: Sequence[Value]) -> Val
     if function.pyfile != scope.source.file:
         function = replace(function, body=at_line(function.body, scope.emitter.line))
     results = scope.emitter.call(function, *values)
+    if isinstance(function.shape, tuple):
+        return immutable(fill(function.shape, results))
     return results[0] if len(results) == 1 else results
 
 

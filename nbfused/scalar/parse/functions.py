@@ -33,7 +33,7 @@ from ..source.resolve import (
     operation,
     python_function,
 )
-from ..source.structure import Values, flat_parameters, leaves
+from ..source.structure import Values, flat_parameters, leaves, numbered
 from ..source.trace import trace
 from . import (
     calls,
@@ -207,10 +207,11 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
     scope.env.update(values)
     scope.env.update(flat.values)
     scope.emitter.alone.update(flat.alone)
-    results = _flat(scope, node, parse_body(scope, node, returns))
+    tree = parse_body(scope, node, returns)
+    results = _flat(scope, node, tree)
     block = Block(tuple(scope.emitter.statements), tuple(results))
     function = shallow(Function(found.name, flat.names, block, found.source.file,
-                                node.lineno))
+                                node.lineno, shape=numbered(tree, 0)[0]))
     if levels(function.body) > MOST_LEVELS:
         raise found.source.error(node, f"{found.name} has more than {MOST_LEVELS} "
                                        "branches and loops inside one another, or some "

@@ -10,7 +10,7 @@ from functools import partial
 from ...support.records import record
 from ..ir.nodes import Block, For, Literal, Statement, Value, While, literal
 from ..source.phrases import ALLOWED
-from ..source.structure import Local, Values, fill, leaves, rebuild
+from ..source.structure import Local, Values, fill, leaves, numbered
 from .branches import (
     UNSET,
     mismatch,
@@ -37,17 +37,6 @@ class _Carried:
     params: list[str]
     inits: list[Value]
     yields: list[Value]
-
-
-def _number(values: Values, start: int) -> tuple[Values, int]:
-    """`values` with each leaf replaced by its number, from `start` on."""
-    if not isinstance(values, tuple):
-        return start, start + 1
-    parts = []
-    for v in values:
-        part, start = _number(v, start)
-        parts.append(part)
-    return rebuild(values, parts), start
 
 
 def _parse_loop(scope: Scope, s: Loop) -> None:
@@ -103,7 +92,7 @@ def _carry(scope: Scope, s: Loop) -> _Carried:
     for name in sorted(n for n in written if n in scope.env):
         refuse_choice(scope, s, name, *leaves(scope.env[name]))
         refuse_alias(scope, s, name, scope.env)
-        shape, _ = _number(scope.env[name], len(carried.inits))
+        shape, _ = numbered(scope.env[name], len(carried.inits))
         inits = leaves(scope.env[name])
         carried.names.append(name)
         carried.shapes.append(shape)
@@ -124,7 +113,7 @@ def _leave(scope: Scope, s: Loop, carried: _Carried) -> None:
     for name, shape in zip(carried.names, carried.shapes, strict=True):
         start = len(carried.yields)
         carried.yields += leaves(scope.env[name])
-        if _number(scope.env[name], start)[0] != shape:
+        if numbered(scope.env[name], start)[0] != shape:
             raise scope.error(s, mismatch(
                 name, fill(shape, carried.inits), scope.env[name]))
     if RESULT in scope.env and RESULT not in carried.names:
@@ -134,7 +123,7 @@ def _leave(scope: Scope, s: Loop, carried: _Carried) -> None:
 def _leave_result(scope: Scope, carried: _Carried) -> None:
     """The result is written once, then a flag ends the loop: nothing comes in."""
     values = scope.env[RESULT]
-    shape, _ = _number(values, len(carried.inits))
+    shape, _ = numbered(values, len(carried.inits))
     found = leaves(values)
     carried.names.append(RESULT)
     carried.shapes.append(shape)

@@ -14,7 +14,7 @@ from .static import known_value
 
 __all__ = ["Array", "Local", "Parameters", "Struct", "Values", "Vector",
            "fill",
-           "flat_parameters", "immutable", "leaves", "locals_in", "rebuild"]
+           "flat_parameters", "immutable", "leaves", "locals_in", "numbered", "rebuild"]
 
 #: A value, or a tree of values: tuples, structs and local arrays of them.
 Values = Any
@@ -69,6 +69,17 @@ def leaves(values: Values) -> list[Value]:
     if not isinstance(values, tuple):
         return [values]
     return [leaf for v in values for leaf in leaves(v)]
+
+
+def numbered(values: Values, start: int) -> tuple[Values, int]:
+    """`values` with each leaf replaced by its number, from `start` on."""
+    if not isinstance(values, tuple):
+        return start, start + 1
+    parts = []
+    for v in values:
+        part, start = numbered(v, start)
+        parts.append(part)
+    return rebuild(values, parts), start
 
 
 def fill(shape: Values, results: Sequence[Value]) -> Values:

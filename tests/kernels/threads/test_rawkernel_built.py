@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import ScalarSyntaxError
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from tests.refusal import refused
 
 thread_kernel = nf.rawkernel(differentiable=True)
@@ -222,3 +222,70 @@ def test_strides_are_numpys_in_bytes(device):
         expected = np.zeros((4, 6), np.float32)[::2, ::-3].strides if view is not x \
             else (24, 4)
         assert tuple(nf.to_numpy(y)) == expected
+
+
+# Rules of functions with several results ----------------------------------------------
+
+
+@nf.func
+def polar(p, i, table):
+    """A struct in and out, and an array that is read."""
+    size = nf.sqrt(p.a * p.a + p.b * p.b)
+    return Pair(size, p.a / size + p.b * table[i])
+
+
+@polar.defvjp
+def polar_vjp(p, i, table, g):
+    size = nf.sqrt(p.a * p.a + p.b * p.b)
+    along = (g.a - g.b * p.a / (size * size)) / size
+    nf.atomic_add(table, i, g.b * p.b)
+    return along * p.a + g.b / size, along * p.b + g.b * table[i], 0
+
+
+@thread_kernel
+def turned(x, table, y):
+    i = nf.grid(1)
+    found = polar(Pair(x[i, 0], x[i, 1]), i, table)
+    y[i] = found.a * found[1] + found.b
+
+
+@nf.func
+def both(x):
+    return x * x, x + 1.0
+
+
+@both.defvjp
+def both_vjp(x, g):
+    square, more = g
+    return 2.0 * x * square + more
+
+
+def test_cotangents_are_in_the_shape_of_the_results(device):
+    rng = np.random.default_rng(0)
+    x, table = rng.uniform(0.5, 1.5, (4, 2)), rng.standard_normal(4)
+    op = turned.as_op(outputs={"y": ((4,), "float64")}, grid=1, block=4)
+    nf.testing.gradcheck(op, (x, table), place=lambda a: nf.array(a, device=device))
+
+    @nf.elementwise
+    def product(x):
+        a, b = both(x)
+        return a * b
+
+    nf.testing.gradcheck(product, (x,), place=lambda a: nf.array(a, device=device))
+
+
+def test_a_rule_of_several_results_takes_one_cotangent_or_all():
+    @nf.func
+    def three(x):
+        return x, x * 2.0, x * 3.0
+
+    @three.defvjp
+    def rule(x, g, h):
+        return g + 2.0 * h
+
+    def kernel(x):
+        a, b, c = three(x[0])
+        x[0] = a + b + c
+
+    with refused(KernelTypeError, "the vjp rule of three takes 3 values", "expected 4"):
+        nf.rawkernel(kernel)[1, 1](np.ones(1))

@@ -1,7 +1,7 @@
 """Recorded runs of a kernel: what its derivatives need of them, and checks.
 
-- `tapes` makes the derivatives of kernels that read what they write; `recorder` runs a
-  kernel on copies to fill their tapes.
+- `recalls` finds the accesses that a derivative records, `tapes` makes the derivative
+  and the kernels that record; `recorder` runs these on copies.
 - Under ``NBFUSED_DEBUG=1``: `ownership` checks that threads keep to their own, `stale`
   that arrays are as they were before, `races` promises to touch once.
 """

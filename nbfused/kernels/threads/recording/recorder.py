@@ -12,14 +12,16 @@ from ....arrays import Array, describe, to_numpy
 from ....autograd.nodes import zeros
 from ....dispatch.calls import COPY
 from ....dispatch.execute import execute
+from ....scalar.autodiff.differentiate import jvp
 from ....specs import Raw
 from ..arguments import FlatArguments, Leaf
 from ..launching import Options, start_kernel
+from ..views import is_floating
 from .tapes import Recorded, final_of, tape_of
 
-__all__ = ["counters", "record_tapes", "run_on_copies"]
+__all__ = ["counters", "record_changes", "record_tapes", "run_on_copies"]
 
-_INT64 = np.dtype(np.int64)
+_INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def record_tapes(derived: Recorded, flat: FlatArguments,
@@ -39,16 +41,62 @@ def record_tapes(derived: Recorded, flat: FlatArguments,
     if derived.recorder is None:
         return []
     leaves = dict(zip(derived.recorder.function.params, flat.leaves, strict=False))
+    tapes, _ = _blank_tapes(derived, leaves, options)
+    ran = run_on_copies(derived.recorder, leaves, derived.copied, tapes, options)
+    return [*tapes, *_finals(derived, leaves, ran)]
+
+
+def record_changes(derived: Recorded, flat: FlatArguments, options: Options,
+                   directions: Sequence[Leaf | None]) -> tuple[list[Leaf], list[Leaf]]:
+    """The tapes and finals, and the changes of the tapes along `directions`.
+
+    Parameters
+    ----------
+    derived, flat, options
+        As for `record_tapes`.
+    directions
+        For each argument what it moves along, or None.
+    """
+    if derived.recorder is None:
+        return [], []
+    function, leaves = derived.recorder.function, dict(zip(
+        derived.recorder.function.params, flat.leaves, strict=False))
+    along = dict(zip(leaves, directions, strict=True))
+    tangents = {p: _copy(along[p]) if along[p] is not None else  # type: ignore[arg-type]
+                _zeros(f"{p}.change", leaf.value.shape, leaf.value.dtype, leaf)
+                for p, leaf in leaves.items() if along[p] is not None or (
+                    p in derived.recorder.revised and is_floating(leaf.value.dtype))}
+    marks = tuple(p in tangents or p not in leaves for p in function.params)
+    moving = Raw(jvp(function, marks),
+                 (*derived.recorder.kinds, *("array",) * sum(marks)))
+    tapes, changes = _blank_tapes(derived, leaves, options)
+    ran = run_on_copies(moving, leaves, derived.copied,
+                        [*tapes, *tangents.values(), *changes], options)
+    return [*tapes, *_finals(derived, leaves, ran)], changes
+
+
+def _blank_tapes(derived: Recorded, leaves: Mapping[str, Leaf],
+                 options: Options) -> tuple[list[Leaf], list[Leaf]]:
+    """Tapes of as many rows as the kernel takes, and as many for their changes."""
     threads = prod(options.grid) * prod(options.block)
     rows = derived.rows
     if derived.counter is not None:
         counts = _zeros("rows", (threads,), _INT64, leaves[derived.tapes[0]])
         run_on_copies(derived.counter, leaves, derived.copied, [counts], options)
         rows = int(to_numpy(counts.owner).max())
-    tapes = [_zeros(tape_of(leaves[a].name), (rows, threads), leaves[a].value.dtype,
-                    leaves[a]) for a in derived.tapes]
-    ran = run_on_copies(derived.recorder, leaves, derived.copied, tapes, options)
-    return [*tapes, *(_leaf(final_of(leaves[a].name), ran[a]) for a in derived.finals)]
+    found = [leaves[a] for a in derived.tapes]
+    names = [tape_of(leaf.name) for leaf in found]
+    types = [leaf.value.dtype for leaf in found]
+    return [_zeros(n, (rows, threads), t, leaf)
+            for n, t, leaf in zip(names, types, found, strict=True)], [
+        _zeros(f"{n}.change", (rows, threads), t if is_floating(t) else _FLOAT64, leaf)
+        for n, t, leaf in zip(names, types, found, strict=True)]
+
+
+def _finals(derived: Recorded, leaves: Mapping[str, Leaf],
+            ran: Mapping[str, Any]) -> list[Leaf]:
+    """Arrays as the kernel left them."""
+    return [_leaf(final_of(leaves[a].name), ran[a]) for a in derived.finals]
 
 
 def counters(names: Sequence[str], like: Leaf) -> list[Leaf]:
