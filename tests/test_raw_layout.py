@@ -44,7 +44,7 @@ def test_shared_arrays_begin_at_multiples_of_16_bytes():
 def test_the_arguments_in_order():
     call = Call((), (10, 20), ((5, 1), (6, 1)), (2.0,), extents=((4, 7), (8, 9)))
     layout = layout_of()
-    assert layout.axes == [(1, 1)]
+    assert [(array, extent.axis) for array, extent in layout.axes] == [(1, 1)]
     assert layout.values(call) == (10, 20, 9, 5, 6, 2.0)
 
 

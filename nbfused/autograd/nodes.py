@@ -11,7 +11,6 @@ from weakref import ref
 import numpy as np
 
 from ..arrays import describe, dtype_of, library_of
-from ..arrays.overlap import may_overlap
 from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import execute
 from ..errors import KernelTypeError
@@ -169,15 +168,7 @@ class Identity(Node):
 
 
 def note_view(node: SpecNode, base: GraphArray, made: GraphArray) -> None:
-    """Note that a Variable is a view of another one, for changes in place.
-
-    A reshape may be a copy: of a transposed array, say.
-    """
-    assert node.recording.plan is not None
-    kind = getattr(node.recording.plan.forward, "kind", None)
-    if kind == "reshape" and not may_overlap(describe(base._value),
-                                             describe(made._value)):
-        return
+    """Note that a Variable is a view of another one, for changes in place."""
     node.base = ref(base)
     parent = node.edges[0]
     if parent is not None and not parent[0].collects:

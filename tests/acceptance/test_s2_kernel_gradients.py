@@ -302,7 +302,8 @@ def refusals():
     def in_place(x, y):
         i = nf.grid(1)
         x[i] = x[i] * x[i]
-        y[i] = x[i]
+        nf.syncthreads()
+        y[i] = x[31 - i]
 
     @nf.rawkernel(differentiable=True)
     def through_shared(x, y):

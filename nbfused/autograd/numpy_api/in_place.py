@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of, is_array
+from ...arrays import describe, dtype_of, is_array
+from ...arrays.overlap import may_overlap
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError, ShapeError, TapeError
 from ...registry.operations import OPS
@@ -66,20 +67,21 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     node = None if target._edge is None else target._edge[0]
     if isinstance(node, (Leaf, Identity)) or type(made) is not type(target):
         check_unrecorded(target, made, symbol)
-    if base is not None:
+    if base is not None and views is not None:
         made = _overwritten(base, views, made)
-    elif node is not None and _has_siblings(x):
+    elif node is not None and views is not None and _has_siblings(x):
         raise TapeError(
             f"{_call(symbol)}: x requires grad, and it is a view of what other views "
             f"show, which would not see the change; write {_way(symbol)}, or change "
             "x.copy()")
+    before = target._value
     if node is None:  # nothing recorded depends on its elements: views see them
         apply(COPY, (made._value,), out=(target._value,), names=("x",))
     else:
         target._value = made._value
     target._edge = made._edge
     if node is not None:
-        _follow(node, target)
+        _follow(node, target, before)
 
 
 def _fitting(x: Any, made: Any, symbol: str) -> Any:
@@ -97,8 +99,12 @@ def _fitting(x: Any, made: Any, symbol: str) -> Any:
     return made
 
 
-def _base_of(x: Any) -> tuple[Any, list[View]]:
-    """The first Variable that `x` is a view of, and by which views; or None."""
+def _base_of(x: Any) -> tuple[Any, list[View] | None]:
+    """The first Variable that `x` is a view of, and by which views; or None.
+
+    The views are None, too, of what is in memory of its own: the reshape of a
+    transposed array, which is a copy.
+    """
     found: tuple[Any, list[View]] = None, []
     views: list[View] = []
     edge = x._edge
@@ -108,7 +114,12 @@ def _base_of(x: Any) -> tuple[Any, list[View]]:
         base, edge = node.base(), node.edges[0]
         if base is not None and base is not x and base._edge is edge:
             found = base, views  # which may be a view, too
-    return found
+    return found if found[0] is None or _shares(found[0]._value, x) else (None, None)
+
+
+def _shares(memory: Any, x: Any) -> bool:
+    """Whether a Variable is in some memory."""
+    return may_overlap(describe(memory), describe(x._value))
 
 
 def _overwritten(whole: Any, views: Sequence[View], new: Any) -> Any:
@@ -132,22 +143,26 @@ def _overwritten(whole: Any, views: Sequence[View], new: Any) -> Any:
                     "memory; change x.copy()")
 
 
-def _follow(node: Node, whole: Any) -> None:
-    """Let the views of a node's output, as far as they live, be those of another."""
+def _follow(node: Node, whole: Any, before: Any) -> None:
+    """Let the views of a node's output, as far as they live, be those of another.
+
+    They are in the memory of `before`.
+    """
     for variable, found in node.views or ():
         view, below = variable(), found()
         if below is None:
             continue
         (shown,) = apply(below.recording.plan.forward, (whole,))
-        _follow(below, shown)
-        if view is not None and view._edge is not None and view._edge[0] is below:
+        _follow(below, shown, before)
+        if view is not None and view._edge is not None and \
+                view._edge[0] is below and _shares(before, view):
             view._value, view._edge = shown._value, shown._edge
             if view._edge is not None:
                 note_view(view._edge[0], whole, view)
 
 
 def _is_view(edge: Edge) -> bool:
-    return isinstance(edge[0], SpecNode) and hasattr(edge[0], "base")
+    return isinstance(edge[0], SpecNode) and edge[0].recording.view
 
 
 def _has_siblings(x: Any) -> bool:
