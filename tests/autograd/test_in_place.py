@@ -203,15 +203,16 @@ def program(x, steps):
     return pool
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_programs_of_views(seed):
+@pytest.mark.parametrize("seed", [*range(40), 1009, 1053, 1066, 1422])
+def test_programs_of_views_are_as_numpys_or_refused(seed):
     rng = np.random.default_rng(seed)
     steps = [(*map(int, rng.integers(0, (9, 1000, 1000))), float(rng.normal()))
-             for _ in range(rng.integers(3, 9))]
+             for _ in range(rng.integers(3, 20))]
     try:
         check(lambda x: program(x, steps), X)
-    except TapeError:
-        pytest.skip("views live of what is no Variable any more")
+    except TapeError as error:  # views live of what is no Variable any more
+        if "a view of what other views show" not in str(error):
+            raise
 
 
 def test_masks_and_index_arrays_with_operators():

@@ -68,7 +68,7 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     if isinstance(node, (Leaf, Identity)) or type(made) is not type(target):
         check_unrecorded(target, made, symbol)
     if base is not None and views is not None:
-        made = _overwritten(base, views, made)
+        made = _own(_overwritten(base, views, made))
     elif node is not None and views is not None and _has_siblings(x):
         raise TapeError(
             f"{_call(symbol)}: x requires grad, and it is a view of what other views "
@@ -78,6 +78,7 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     if node is None:  # nothing recorded depends on its elements: views see them
         apply(COPY, (made._value,), out=(target._value,), names=("x",))
     else:
+        made = _laid_out(made, before)
         target._value = made._value
     target._edge = made._edge
     if node is not None:
@@ -94,9 +95,24 @@ def _fitting(x: Any, made: Any, symbol: str) -> Any:
             raise KernelTypeError(f"{_call(symbol)}: x has dtype {x.dtype}, and the "
                                   f"result {made.dtype}; write {_way(symbol)}")
         return OPS["astype"](made, x.dtype)
-    if made._edge is None or _is_view(made._edge):
-        return made.copy()  # not of what was assigned: that may change later
-    return made
+    return _own(made)
+
+
+def _own(made: Any) -> Any:
+    """A result in memory of its own: with what was assigned it would change."""
+    return made.copy() if made._edge is None or _is_view(made._edge) else made
+
+
+def _laid_out(made: Any, before: Any) -> Any:
+    """A result that lies in memory as an array did, so that reshapes stay views."""
+    want = describe(before).strides
+    if all(n < 2 or a == b for n, a, b in zip(
+            made.shape, describe(made._value).strides, want, strict=True)):
+        return made
+    axes = sorted(range(made.ndim), key=lambda axis: -want[axis])
+    rows = OPS["reshape"](OPS["transpose"](made, axes), (-1,))
+    ordered = OPS["reshape"](rows, [made.shape[axis] for axis in axes])
+    return OPS["transpose"](ordered, [axes.index(k) for k in range(made.ndim)]).copy()
 
 
 def _base_of(x: Any) -> tuple[Any, list[View] | None]:
