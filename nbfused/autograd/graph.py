@@ -61,10 +61,14 @@ FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
 class GraphArray:
     """An array with its place in the graph: what the tape reads of a `Variable`."""
 
-    __slots__ = ("__weakref__", "_edge", "_value")
+    __slots__ = ("__weakref__", "_edge", "_of", "_seen_by", "_value")
 
     _value: Any
     _edge: Edge | None
+    #: Of a view of what nothing is recorded of, that and by which view; else not set.
+    _of: Any
+    #: The views of it, where nothing is recorded of it.
+    _seen_by: Any
 
     @staticmethod
     def at(data: Any, edge: Edge | None) -> GraphArray:

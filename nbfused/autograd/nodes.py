@@ -178,6 +178,15 @@ def note_view(node: SpecNode, base: GraphArray, made: GraphArray) -> None:
         known.append((ref(made), ref(node)))
 
 
+def link_view(spec: Any, base: GraphArray, made: GraphArray) -> GraphArray:
+    """Note that a Variable is a view of one that nothing is recorded of."""
+    made._of = base, spec
+    if getattr(base, "_seen_by", None) is None:
+        base._seen_by = []
+    base._seen_by.append(ref(made))
+    return made
+
+
 class SpecNode(Node):
     """The graph node of a spec that was run on tracked arrays.
 

@@ -40,6 +40,7 @@ from .nodes import (
     RecordingPlan,
     SpecNode,
     is_number,
+    link_view,
     note_view,
     plan,
 )
@@ -132,7 +133,11 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     if out is not None:
         return _store(spec, data, out, options, wrap)
     plain = execute(spec, data, **options)
-    return plain if wrap is None else tuple([wrap(a, None) for a in plain])
+    if wrap is None:
+        return plain
+    if type(spec) is View:
+        return (link_view(spec, inputs[0], wrap(plain[0], None)),)
+    return tuple([wrap(a, None) for a in plain])
 
 
 def wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:

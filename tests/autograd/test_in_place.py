@@ -143,6 +143,17 @@ def test_views_show_what_was_changed_and_change_what_they_show():
     check(function, X)
 
 
+def test_a_view_of_what_is_not_recorded_passes_gradients_on():
+    def function(x):
+        made = np.zeros_like(x) + 1.0
+        row, corner = made[0], made[1:, 1:]
+        row += x[0] * x[1]
+        corner *= x[:2, :3]
+        return made, row
+
+    check(function, X)
+
+
 def test_a_reshape_that_is_a_copy_is_no_view():
     def function(x):
         made = x * 2.0
@@ -203,7 +214,8 @@ def program(x, steps):
     return pool
 
 
-@pytest.mark.parametrize("seed", [*range(40), 1009, 1053, 1066, 1422])
+@pytest.mark.parametrize("seed", [
+    *range(40), 1009, 1053, 1066, 1422, 5341, 5782, 5882, 6351, 6867])
 def test_programs_of_views_are_as_numpys_or_refused(seed):
     rng = np.random.default_rng(seed)
     steps = [(*map(int, rng.integers(0, (9, 1000, 1000))), float(rng.normal()))

@@ -19,7 +19,7 @@ from ...errors import KernelTypeError, ShapeError, TapeError
 from ...registry.operations import OPS
 from ...specs import View
 from ..graph import COPY, Edge, GraphArray, Leaf, Node
-from ..nodes import Identity, SpecNode, note_view
+from ..nodes import Identity, SpecNode, link_view, note_view
 from ..recording import recording
 from ..tape import apply
 from ..versions import note_write
@@ -62,6 +62,9 @@ def replace(x: Any, made: Any, symbol: str) -> None:
         `made` has another shape, or a dtype of another kind.
     """
     made = _fitting(x, made, symbol)
+    if x._edge is None and made._edge is not None:
+        _record(x, made, symbol)
+        return
     base, views = _base_of(x)
     target = x if base is None else base
     node = None if target._edge is None else target._edge[0]
@@ -83,6 +86,37 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     target._edge = made._edge
     if node is not None:
         _follow(node, target, before)
+
+
+def _record(x: Any, made: Any, symbol: str) -> None:
+    """Store into an array that nothing is recorded of, and record it from here on.
+
+    Its memory stays, and so do the views of it, which are recorded as well.
+    """
+    whole, views = x, list[View]()
+    while (link := getattr(whole, "_of", None)) is not None and _shares(
+            link[0]._value, x):
+        whole, spec = link
+        views.insert(0, spec)
+        if whole._edge is not None:  # as in no_grad()
+            check_unrecorded(whole, made, symbol)
+    made = _overwritten(whole, views, made)
+    apply(COPY, (made._value,), out=(whole._value,), names=("x",))
+    whole._edge = made._edge
+    _follow_links(whole)
+
+
+def _follow_links(whole: Any) -> None:
+    """Let the views of an array be recorded, of which nothing was so far."""
+    views, whole._seen_by = getattr(whole, "_seen_by", None) or (), None
+    for found in views:
+        view = found()
+        if view is None or view._edge is not None or not _shares(whole._value, view):
+            continue
+        (shown,) = apply(view._of[1], (whole,))
+        view._edge, view._of = shown._edge, None
+        note_view(view._edge[0], whole, view)
+        _follow_links(view)
 
 
 def _fitting(x: Any, made: Any, symbol: str) -> Any:
@@ -121,7 +155,7 @@ def _base_of(x: Any) -> tuple[Any, list[View] | None]:
     The views are None, too, of what is in memory of its own: the reshape of a
     transposed array, which is a copy.
     """
-    found: tuple[Any, list[View]] = None, []
+    found: tuple[Any, list[View] | None] = None, []
     views: list[View] = []
     edge = x._edge
     while edge is not None and _is_view(edge):
@@ -129,8 +163,10 @@ def _base_of(x: Any) -> tuple[Any, list[View] | None]:
         views = [node.recording.plan.forward, *views]
         base, edge = node.base(), node.edges[0]
         if base is not None and base is not x and base._edge is edge:
+            if not _shares(base._value, x):
+                return found if found[0] is not None else (None, None)
             found = base, views  # which may be a view, too
-    return found if found[0] is None or _shares(found[0]._value, x) else (None, None)
+    return found
 
 
 def _shares(memory: Any, x: Any) -> bool:
@@ -175,6 +211,8 @@ def _follow(node: Node, whole: Any, before: Any) -> None:
             view._value, view._edge = shown._value, shown._edge
             if view._edge is not None:
                 note_view(view._edge[0], whole, view)
+            else:
+                link_view(below.recording.plan.forward, whole, view)
 
 
 def _is_view(edge: Edge) -> bool:
