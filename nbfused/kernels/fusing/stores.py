@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -16,8 +16,9 @@ from ...op.base import check_integers
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import plain_number
-from ...specs import Map, View
+from ...specs import Map, Reduce, Row, View
 from ...specs.base import Shape
+from ...specs.fusion.graph import Value
 from ...specs.fusion.rearranged import is_alignment
 from .outside.host_arrays import HostArray
 from .parts import made_of, overwritten
@@ -27,7 +28,7 @@ from .symbols.arrays import Symbol
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["assign"]
+__all__ = ["assign", "check_contiguous"]
 
 #: An array stored into another: `x`, of the shape and dtype of `like`.
 _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
@@ -88,8 +89,15 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
         raise ShapeError(f"{target.name} cannot hold an array of shape "
                          f"{new.extents}; make a new array")
     root = target.root
-    _check_reshapes(trace, root)
+    unsure, through = _unsure(trace, target)
     _part_scalars(trace, target)
+    if unsure and through:  # an array of its own, or not
+        target.part(new.value)
+        target._edge = new._edge
+        for view in unsure:
+            view.replaced = _MAY_BE_A_COPY
+        return
+    lies_as, root.lies_as = root.lies_as, ()  # what follows is no use of it
     new = overwritten(root, target.parts, new)
     if root.own is not None:
         trace.stores[root.own] = new.value
@@ -97,22 +105,59 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
     if root._edge is None or not isinstance(root._edge[0], Leaf):
         root._edge = new._edge  # a leaf stays one, whatever it holds
     for view in [*trace.views.get(root.array, ())]:
-        if view.loose:
+        if view.loose or any(view is v for v in unsure):
             view.replaced = _MAY_BE_A_COPY
             continue
         shown = made_of(root, view.parts)
         view.value, view._edge = shown.value, shown._edge
+    root.lies_as = lies_as
 
 
-def _check_reshapes(trace: Trace, root: Symbol) -> None:
-    """Have a call refuse an argument whose reshape, which is here, is no view."""
-    views = trace.views.get(root.array, ())
-    own = root.own
-    known = any(isinstance(check, _Contiguous) and value is own
-                for check, value in trace.checks)
-    if own is not None and not known and any(
-            _is_reshaped(root.extents, view.parts) for view in views):
-        trace.checks.append((_Contiguous(own.name), own))
+def check_contiguous(trace: Trace, arguments: Collection[Value]) -> None:
+    """Have a call refuse arguments that are not contiguous."""
+    known = {value for check, value in trace.checks if isinstance(check, _Contiguous)}
+    trace.checks += [(_Contiguous(v.name), v) for v in arguments if v not in known]
+
+
+def _unsure(trace: Trace, target: Symbol) -> tuple[list[Symbol], bool]:
+    """Symbols that a change is not seen by, or is, as a reshape has to copy or has not.
+
+    Also whether the change is through the reshape.  A computed array lies in memory as
+    what it is computed from, which calls look at where that is an argument.
+    """
+    root: Any = target.root
+    views = [*trace.views.get(root.array, ())]
+    through = _is_reshaped(root.extents, target.parts)
+    others = [root, *views] if through else [
+        v for v in views if _is_reshaped(root.extents, v.parts)]
+    others = [v for v in others if v is not target and not v.loose]
+    if root.own is not None and (through or others):
+        check_contiguous(trace, (root.own,))
+        return [], through
+    found = _lies_as(root.value) if others else ()
+    for view in others:
+        view.lies_as = found or ()
+    return (others if found is None else []), through
+
+
+def _lies_as(value: Value) -> tuple[Value, ...] | None:
+    """The arguments whose order in memory an array has; None if one is transposed."""
+    found: dict[Value, None] = {}
+    stack, seen = [value], {value}
+    while stack:
+        one = stack.pop()
+        if one.node is None:
+            found[one] = None
+            continue
+        spec = one.node.spec
+        if isinstance(spec, View) and spec.kind == "transpose":
+            return None
+        if isinstance(spec, (Map, Reduce, Row, View)):
+            more = {v for v in one.node.inputs if isinstance(v, Value)
+                    and sum(n > 1 for n in v.shape) > 1} - seen
+            stack += more
+            seen |= more
+    return tuple(v for v in found if not v.by_value)
 
 
 def _is_reshaped(shape: Shape, parts: Sequence[View]) -> bool:

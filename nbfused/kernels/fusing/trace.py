@@ -35,7 +35,7 @@ from .outside.snapshots import Snapshots
 from .outside.watching import Watch
 from .program import HostCall, Opaque, Program, data_of, detach, is_view
 from .results import results_of
-from .stores import assign
+from .stores import assign, check_contiguous
 from .symbols.arrays import Symbol
 from .symbols.numbers import Number
 from .symbols.tensors import Tensor
@@ -201,6 +201,8 @@ class Trace:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
             raise KernelTypeError(f"{x.name} is used after += or the like {x.replaced}")
+        if isinstance(x, Symbol) and x.lies_as:
+            check_contiguous(self, x.lies_as)
         return x.value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,

@@ -80,14 +80,15 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "loose", "own", "parts", "replaced", "root", "scalar",
-                 "shared", "tracer", "whole")
+    __slots__ = ("array", "lies_as", "loose", "own", "parts", "replaced", "root",
+                 "scalar", "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
     own: Value | None  # the argument that this is
     whole: bool  # and no view of another
     replaced: str  # why it is not what NumPy has after a change in place
+    lies_as: tuple[Value, ...]  # arguments that must be contiguous where it is used
     loose: bool  # whether it is a view or a copy is not known
     scalar: bool  # to NumPy, if it has no dimensions
     array: object  # stands for the memory that it is in
@@ -103,7 +104,7 @@ class Symbol(Unknown, Traced, Variable):
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, "", False
-        made.loose = False
+        made.loose, made.lies_as = False, ()
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -123,7 +124,7 @@ class Symbol(Unknown, Traced, Variable):
     def part(self, value: Value) -> None:
         """Be an array of its own from here on."""
         self.shared, self.array, self.whole = [value], object(), True
-        self.root, self.parts, self.loose = self, (), False
+        self.root, self.parts, self.loose, self.lies_as = self, (), False, ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
