@@ -243,9 +243,9 @@ def torch(monkeypatch):
     module.nn = SimpleNamespace(Parameter=type("Parameter", (module.Tensor,), {}))
     module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
     module.is_grad_enabled = lambda: False
-    recorded = type("_SingleLevelFunction", (), {"apply": None})  # not called
     module.autograd = SimpleNamespace(
-        Function=type("Function", (recorded,), {}), forward_ad=SimpleNamespace(
+        Function=type("Function", (type("Base", (), {"apply": None}),), {}),
+        forward_ad=SimpleNamespace(
             _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
     module.cuda = SimpleNamespace(empty_cache=lambda: None)
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle,

@@ -1,4 +1,4 @@
-"""Kernels as CuPy's users write them for interpolation, sampling and statistics.
+"""Kernels as CuPy's users write them for interpolation, and for draws of numbers.
 
 As in `pasted_arrays`: each gives what the kernels find, and what SciPy or NumPy does.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.interpolate as si
 import scipy.ndimage as ndi
-from scipy import special, stats
-from scipy.spatial import distance
+from scipy import special
 from scipy.stats import qmc
 
 import nbfused as nf
-from nbfused import ElementwiseKernel, ReductionKernel
+from nbfused import ElementwiseKernel
 
 RNG = np.random.default_rng(5)
 KNOTS = np.sort(RNG.uniform(0, 10, 12))
@@ -34,9 +33,6 @@ __device__ int interval(const T* knots, int n, T x) {
     return low;
 }
 """
-
-
-# Interpolation ------------------------------------------------------------------------
 
 
 def linear(put):
@@ -193,7 +189,6 @@ def bessel(put):
     return kernel(put(x)), special.j0(x)
 
 
-# Sampling -----------------------------------------------------------------------------
 
 
 def bisection(side):
@@ -293,150 +288,8 @@ def box_muller(put):
     return np.stack([nf.to_numpy(a), nf.to_numpy(b)]), np.stack([z.real, z.imag])
 
 
-# Statistics ---------------------------------------------------------------------------
-
-
-def histogram(put):
-    counts = put(np.zeros(10, np.int64))
-    ElementwiseKernel("T x, T low, T high, int32 n", "raw int64 counts", """
-        if (x < low or x > high) return;
-        int k{int((x - low) / (high - low) * n)};
-        if (k == n) --k;
-        atomicAdd(&counts[k], 1);""", "histogram")(put(SAMPLE), -2.03, 2.03, 10, counts)
-    return counts, np.histogram(SAMPLE, 10, (-2.03, 2.03))[0]
-
-
-def weighted_counts(put):
-    k = RNG.integers(0, 8, 50).astype(np.int32)
-    sums = put(np.zeros(8))
-    ElementwiseKernel("int32 k, T w", "raw T sums", "atomicAdd(&sums[k], w)",
-                      "weighted_counts")(put(k), put(SAMPLE), sums)
-    return sums, np.bincount(k, SAMPLE, 8)
-
-
-def ranks(put):
-    kernel = ElementwiseKernel("T x, raw T all, int32 n", "float64 rank", """
-        int less{}, equal{};
-        for (int k = 0; k < n; k++) {
-            less += all[k] < x;
-            equal += all[k] == x;
-        }
-        rank = less + (equal + 1) * 0.5;""", "ranks")
-    return kernel(put(SAMPLE), put(SAMPLE), 50), stats.rankdata(SAMPLE)
-
-
-def concordant_pairs(put):
-    other = np.round(SAMPLE + RNG.normal(size=50), 1)
-    kernel = ElementwiseKernel("T x, T y, raw T xs, raw T ys, int32 n", "int32 s", """
-        #define SIGN(v) (((v) > 0) - ((v) < 0))
-        s = 0;
-        for (int k = 0; k < n; k++) s += SIGN(x - xs[k]) * SIGN(y - ys[k]);""",
-                               "concordant_pairs")
-    x, y = put(SAMPLE), put(other)
-    dx, dy = (np.sign(v[:, None] - v) for v in (SAMPLE, other))
-    found = nf.to_numpy(kernel(x, y, x, y, 50)).astype(float)
-    tau = found.sum() / np.sqrt((dx**2).sum() * (dy**2).sum())
-    return np.append(found, tau), np.append((dx * dy).sum(axis=1), stats.kendalltau(
-        SAMPLE, other).statistic)
-
-
-def quantiles(put):
-    kernel = ElementwiseKernel("T q, raw T x, int32 n, int32 method", "T y", """
-        const T at{q * (n - 1)};
-        const int low(at), high(min(low + 1, n - 1));
-        const T t{at - low};
-        switch (method) {
-            case 0: y = x[low] + (x[high] - x[low]) * t; break;
-            case 1: y = x[low]; break;
-            case 2: y = t > 0 ? x[high] : x[low]; break;
-            case 3: y = (x[low] + x[t > 0 ? high : low]) / 2; break;
-        }""", "quantiles")
-    q, methods = np.linspace(0, 1, 12), ("linear", "lower", "higher", "midpoint")
-    args = put(q), put(np.sort(SAMPLE)), 50
-    return np.stack([nf.to_numpy(kernel(*args, k)) for k in range(4)]), np.stack(
-        [np.quantile(SAMPLE, q, method=m) for m in methods])
-
-
-def running_moments(put):
-    """Welford's update of a struct, one row for each element."""
-    kernel = ElementwiseKernel("raw T x, int32 n", "T mean, T variance", """
-        Moments m{};
-        for (int k = 0; k < n; k++) m = with(m, x[i * n + k]);
-        mean = m.mean; variance = m.square / m.count;""", "running_moments",
-                               preamble="""
-        struct Moments { double mean; double square; int count; };
-        __device__ Moments with(const Moments& m, double x) {
-            Moments r;
-            r.count = m.count + 1;
-            const double d{x - m.mean};
-            r.mean = m.mean + d / r.count;
-            r.square = m.square + d * (x - r.mean);
-            return r;
-        }""")
-    mean, variance = kernel(put(TABLE.ravel()), 8, size=6)
-    return np.stack([nf.to_numpy(mean), nf.to_numpy(variance)]), np.stack(
-        [TABLE.mean(axis=1), TABLE.var(axis=1)])
-
-
-def reduced(name, definition, expected, *, data=TABLE, axis=1, preamble=""):
-    def run(put):
-        kernel = ReductionKernel("T x", "T y", *definition, name, preamble=preamble)
-        return kernel(put(data), axis=axis), expected
-
-    return run
-
-
-def distances(kind, expected):
-    def run(put):
-        kernel = ElementwiseKernel("raw T a, raw T b, int32 n, int32 cols, int32 kind",
-                                   "T d", """
-            const int p(i / cols), q(i % cols);
-            T s{};
-            for (int k = 0; k < n; k++) {
-                const T u{a[p * n + k]}, v{b[q * n + k]};
-                switch (kind) {
-                    case 0: s += (u - v) * (u - v); break;
-                    case 1: s += fabs(u - v); break;
-                    case 2: s = max(s, fabs(u - v)); break;
-                    case 3: s += fabs(u - v) / (fabs(u) + fabs(v)); break;
-                }
-            }
-            d = kind == 0 ? sqrt(s) : s;""", "distances")
-        number = ("euclidean", "cityblock", "chebyshev", "canberra").index(kind)
-        return kernel(put(TABLE[:4].ravel()), put(TABLE.ravel()), 8, 6, number,
-                      size=24), expected.ravel()
-
-    return run
-
-
 CASES = {f.__name__: f for f in (
     linear, piecewise_polynomial, slopes_of_pchip, hermite, b_spline, bilinear,
     cubic_weights, radial, horner, bessel, draws_by_weight, xorshift, splitmix,
-    van_der_corput, gray_code, bit_lengths, box_muller, histogram, weighted_counts,
-    ranks, concordant_pairs, quantiles, running_moments)}
+    van_der_corput, gray_code, bit_lengths, box_muller)}
 CASES |= {f"bisection, {side}": bisection(side) for side in ("left", "right")}
-CASES |= {f"distances, {kind}": distances(kind, distance.cdist(TABLE[:4], TABLE, kind))
-          for kind in ("euclidean", "cityblock", "chebyshev", "canberra")}
-CASES |= {
-    "geometric mean": reduced("geometric_mean", (
-        "log(x)", "a + b", "y = exp(a / (_in_ind.size() / _out_ind.size()))", "0"),
-        stats.gmean(TABLE, axis=1)),
-    "harmonic mean": reduced("harmonic_mean", (
-        "T{1} / x", "a + b", "y = (_in_ind.size() / _out_ind.size()) / a", "0"),
-        stats.hmean(TABLE, axis=1)),
-    "largest magnitude": reduced("largest_magnitude", (
-        "fabs(x)", "max<T>(a, b)", "y = a", "0"), np.abs(SAMPLE).max(), data=SAMPLE,
-        axis=None),
-    "entropy": reduced("entropy", (
-        "minus_plog(x)", "a + b", "y = a", "0"), stats.entropy(
-            TABLE / TABLE.sum(axis=1, keepdims=True), axis=1),
-        data=TABLE / TABLE.sum(axis=1, keepdims=True),
-        preamble="template<typename T> __device__ T minus_plog(T p) "
-                 "{ return p > 0 and not isnan(p) ? -p * log(p) : T{}; }"),
-    "norm of order 3": reduced("norm_3", (
-        "CUBE(fabs(x))", "a + b", "y = cbrt(a)", "0"),
-        np.linalg.norm(TABLE, 3, axis=1), preamble="#define CUBE(a) (a) * (a) * (a)"),
-    "logarithm of a sum": reduced("log_sum", (
-        "exp(x)", "a + b", "const T m{log(a)}; y = m", "0"),
-        np.log(np.exp(TABLE).sum(axis=0)), axis=0),
-}

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from tests.kernels.cupy import pasted_arrays, pasted_numbers
+from tests.kernels.cupy import (
+    pasted_arrays,
+    pasted_graphs,
+    pasted_numbers,
+    pasted_statistics,
+)
 
-CASES = {**pasted_arrays.CASES, **pasted_numbers.CASES}
+CASES = {**pasted_arrays.CASES, **pasted_graphs.CASES, **pasted_numbers.CASES,
+         **pasted_statistics.CASES}
 
 
 def host(x):
