@@ -241,8 +241,8 @@ def torch(monkeypatch):
     module: Any = ModuleType("torch")
     module.Tensor = tensor_class()
     module.nn = SimpleNamespace(Parameter=type("Parameter", (module.Tensor,), {}))
-    module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
-    module.is_grad_enabled = lambda: False
+    module.strided, module.is_grad_enabled = "strided", lambda: False
+    module.version = SimpleNamespace(hip="6.2.41133")
     module.autograd = SimpleNamespace(
         Function=type("Function", (type("Base", (), {"apply": None}),), {}),
         forward_ad=SimpleNamespace(

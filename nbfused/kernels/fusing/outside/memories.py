@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from types import CodeType, EllipsisType, NoneType
 from typing import Any
@@ -62,8 +63,12 @@ class _Memory:
     known: bool = True
 
 
+def _low(memory: _Memory) -> int:
+    return memory.bounds[0]
+
+
 class Memories:
-    """The memory of the arrays that a function has made so far."""
+    """The memory of the arrays that a function has made so far, in its order."""
 
     def __init__(self) -> None:
         self._all: list[_Memory] = []
@@ -72,7 +77,7 @@ class Memories:
         """Note an array that is known; it is kept, so that no other is in its place."""
         bounds = _bounds(array)
         if bounds is not None:
-            self._all.append(_Memory(array, site, bounds(array)))
+            insort(self._all, _Memory(array, site, bounds(array)), key=_low)
 
     def find(self, x: Any) -> _Memory | None:
         """The memory that an array is in; None if the function has not made it."""
@@ -80,8 +85,9 @@ class Memories:
         if bounds is None:
             return None
         low, high = bounds(x)
-        return next((one for one in self._all
-                     if one.bounds[0] <= low and high <= one.bounds[1]), None)
+        place = bisect_right(self._all, low, key=_low)
+        found = self._all[place - 1] if place else None
+        return found if found is not None and high <= found.bounds[1] else None
 
     def forget(self, x: Any) -> None:
         """Let an array be unknown: something that is unknown may be stored in it."""
