@@ -108,10 +108,11 @@ def _ours(heads: int, parameters: Any, tokens: Any, targets: Any, mask: Any) -> 
         p = parameters[first:first + _EACH]
         qkv = ops.linear(ops.layer_norm(x, *p[:2]), *p[2:4]).reshape(
             *tokens.shape, 3, heads, width // heads)
-        q, keys, v = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-        scores = ops.matmul(q, keys.transpose(0, 1, 3, 2)) * (width // heads)**-0.5
+        q, keys, v = (ops.transpose(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3))
+        scores = ops.matmul(q, ops.transpose(keys, (0, 1, 3, 2))) \
+            * (width // heads)**-0.5
         seen = ops.softmax(ops.where(mask, scores, -1e9), axis=-1)
-        mixed = ops.matmul(seen, v).transpose(0, 2, 1, 3).reshape(x.shape)
+        mixed = ops.transpose(ops.matmul(seen, v), (0, 2, 1, 3)).reshape(x.shape)
         x = x + ops.linear(mixed, *p[4:6])
         inner = ops.linear(ops.layer_norm(x, *p[6:8]), p[8], p[9], activation="gelu")
         x = x + ops.linear(inner, *p[10:])

@@ -135,7 +135,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     plain = execute(spec, data, **options)
     if wrap is None:
         return plain
-    if type(spec) is View:
+    if type(spec) is View and spec.rearranges:
         return (link_view(spec, inputs[0], wrap(plain[0], None)),)
     return tuple([wrap(a, None) for a in plain])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Literal, Value
-from ..scalar.typing.types import Typed, Weak
+from ..scalar.typing.types import Typed, Weak, compute_dtype
 from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
 from .base import (
@@ -127,8 +127,14 @@ class Reduce(Spec):
                 if k == "scalar"}
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
-        """By NumPy's rules, `numpy.sum`'s accumulators for sums and products."""
-        return self._post(types, self._state(types)).results
+        """By NumPy's rules, `numpy.sum`'s accumulators for sums and products.
+
+        State that is saved is not rounded to 16 bits: the sum of squares of a norm of
+        300 is more than float16's largest number.
+        """
+        results = self._post(types, self._state(types)).results
+        first = len(results) - self.saves
+        return results[:first] + tuple(map(compute_dtype, results[first:]))
 
     def _state(self, types: tuple[Type, ...]) -> State:
         return state_of(self.map, self._types(types), self.combine)

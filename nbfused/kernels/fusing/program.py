@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...arrays import byte_range, describe, dtype_of
 from ...autograd import Variable, apply
 from ...autograd.graph import COPY
+from ...dispatch import execute
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
+from ...specs import View
 from ...specs.fusion.graph import Launch, Value
 from ...specs.fusion.partition import partition
 from ...support import trees
@@ -249,7 +251,7 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
     if not spec.launches:
         results = apply(spec, inputs, dtypes=launch.asked)
         if log is not None:
-            log.append(Logged(launch, inputs, None, results))
+            log += _logged_view(launch, inputs, results)
         return results
     out = None if direct is None else tuple(
         None if own is None else env[own] for own in direct)
@@ -261,6 +263,24 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
     if log is not None:
         log.append(Logged(launch, inputs, out, results, like))
     return results
+
+
+def _logged_view(launch: Launch, inputs: Sequence[Any], results: Sequence[Any],
+                 ) -> list[Logged]:
+    """The launches of a rearrangement; where no strides can do it, a copy comes first.
+
+    The copy is one into the memory of the result, and the result a reshape of it.
+    """
+    source, made = data_of(inputs[0]), data_of(results[0])
+    own, new = (byte_range(describe(x)) for x in (source, made))
+    if launch.spec.kind != "reshape" or new.low == new.high or new.overlaps(own):
+        return [Logged(launch, inputs, None, results)]
+    value = launch.inputs[0]
+    target = execute(View("reshape", value.shape), (made,))
+    execute(COPY, (source,), out=target)
+    between = Value(value.shape, value.type)
+    return [Logged(Launch(COPY, (value,), (between,)), (source,), target, target),
+            Logged(replace(launch, inputs=(between,)), target, None, results)]
 
 
 def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:

@@ -285,19 +285,22 @@ class _Layout:
     def _output(self, k: int, one: Logged, call: PreparedCall) -> Place:
         """The place of an output: in an argument, in a result, or in the arena."""
         value = one.launch.outputs[k]
+        array = describe(data_of(one.results[k]))
         if one.out is not None and one.out[k] is not None:
-            array = describe(data_of(one.out[k]))
-            own = next(v for v in self._stores
-                       if self._given[v].pointer == array.pointer)
-            self._memory[value] = self._memory[own]
-            return self._memory[own].place
+            own = next((v for v in self._stores
+                        if self._given[v].pointer == array.pointer), None)
+            if own is not None:
+                self._memory[value] = self._memory[own]
+                return self._memory[own].place
         if value in self._numbers:
             place = self._numbers[value], 0
-            self.made.append(Result(value, call.makers[k],
+            make = call.makers.get(k) or call.place.library.maker(
+                array.shape, array.dtype, array.device)
+            self.made.append(Result(value, make,
                                     isinstance(one.results[k], Variable)))
         else:
             place = self._arena, self._take(_bytes(call.outputs[k]))
-        self._memory[value] = _Memory(place, describe(data_of(one.results[k])))
+        self._memory[value] = _Memory(place, array)
         return place
 
     def _take(self, size: int) -> int:

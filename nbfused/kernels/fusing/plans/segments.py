@@ -122,7 +122,7 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
     for number in program.numbers:
         env[number.value] = evaluate(number, env)
     parts: list[Segment | Launch] = []
-    groups = _groups(log, len(program.launches))
+    groups = _groups(log)
     for k, group in enumerate(groups):
         if len(group) == 1 and isinstance(group[0].launch.spec, Opaque):
             parts.append(group[0].launch)
@@ -136,15 +136,14 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
     return SegmentedPlan(program, parts, read)
 
 
-def _groups(log: Sequence[Logged], count: int) -> list[list[Logged]]:
+def _groups(log: Sequence[Logged]) -> list[list[Logged]]:
     """Divide what was run at the calls; what was stored last is in a group."""
     groups: list[list[Logged]] = [[]]
-    for one in log[:count]:
+    for one in log:
         if isinstance(one.launch.spec, Opaque):
             groups += [[one], []]
         else:
             groups[-1].append(one)
-    groups[-1] += log[count:]
     return [group for group in groups if group]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ....arrays.traced import TracedNumber
 from ....autograd.numpy_api.ufuncs import method_name
+from ....specs import View
 from ....specs.fusion.graph import Value
 from ..calling.calls import known_or_called
 from ..calling.rules import record_rule
@@ -32,6 +33,9 @@ WAY_OUT = ("which is not known while nf.fuse traces a function; choose between v
             "with nf.ops.where, or do this outside of the fused function")
 _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
              "default, or in a tuple")
+
+#: Views that have all elements of an array, and no others.
+_WHOLE = frozenset({"reshape", "transpose", "expand", "squeeze"})
 
 
 def refuse(what: str) -> Callable[[Any], NoReturn]:
@@ -112,8 +116,15 @@ class Unknown:
         return self.tracer.constant(host, given)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
-        """Record that `check` is to see the value."""
-        self.tracer.checks.append((check, self.value))
+        """Record that `check` is to see the elements of the value.
+
+        Those of an argument are looked at before anything runs.
+        """
+        value = self.value
+        while (node := value.node) is not None and isinstance(node.spec, View) \
+                and node.spec.kind in _WHOLE:
+            value = node.inputs[0]
+        self.tracer.checks.append((check, value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
