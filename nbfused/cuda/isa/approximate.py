@@ -50,6 +50,16 @@ def divide_rough(typing: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def sqrt_rough(typing: Any, a: Any) -> Any:
+    """``sqrt(a)`` within 2 units in the last place; no branch."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return asm(builder, _F32, "sqrt.approx.f32 $0, $1;", "=f,f", *values)
+
+    return types.float32(types.float32), codegen
+
+
+@intrinsic
 def exp_rough(typing: Any, a: Any) -> Any:
     """``exp(a)``: the square of its root, which is never subnormal."""
 
@@ -98,4 +108,5 @@ def erfc_rough(typing: Any, a: Any) -> Any:
 
 def rough_namespace() -> dict[str, Any]:
     """The names for kernel text."""
-    return {f.__name__: f for f in (divide_rough, exp_rough, sigmoid_rough, erfc_rough)}
+    return {f.__name__: f for f in (divide_rough, sqrt_rough, exp_rough, sigmoid_rough,
+                                    erfc_rough)}

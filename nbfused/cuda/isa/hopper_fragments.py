@@ -56,18 +56,18 @@ def _pack(kind: str) -> Any:
     return pack
 
 
-def _half(high: bool) -> Any:
+def _part(kind: Any, place: int) -> Any:
     @intrinsic
-    def half(typing: Any, word: Any) -> Any:
-        """The low or the high 16 bits."""
+    def part(typing: Any, word: Any) -> Any:
+        """The low bits of a word, or those next to them."""
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            word = builder.lshr(values[0], _I32(16)) if high else values[0]
-            return builder.trunc(word, ir.IntType(16))
+            word = builder.lshr(values[0], _I32(place*kind.bitwidth))
+            return builder.trunc(word, ir.IntType(kind.bitwidth))
 
-        return types.uint16(types.uint32), codegen
+        return kind(types.uint32), codegen
 
-    return half
+    return part
 
 
 def _keep16(unit: int) -> Any:
@@ -169,10 +169,10 @@ def _kept(result: Any, kind: Any, letter: str, suffix: str) -> Any:
 def near(typing: Any, pointer: Any, index: Any, room: Any) -> Any:
     """``ld.global``: what a lane has of one row of 64 columns, 8 pairs.
 
-    Pairs of 16-bit elements are a word each; float32 are 16 numbers.  Pairs from
-    column `room` on are 0 and not read.
+    Pairs of 16-bit elements and of bytes are a word each; float32 are 16 numbers.
+    Pairs from column `room` on are 0 and not read.
     """
-    wide = pointer.dtype == types.float32
+    wide, byte = pointer.dtype == types.float32, pointer.dtype == types.uint8
     result = types.UniTuple(types.float32 if wide else types.uint32, 16 if wide else 8)
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -191,7 +191,9 @@ def near(typing: Any, pointer: Any, index: Any, room: Any) -> Any:
                 found += parts_of(builder, two, 2)
             else:
                 found.append(asm(builder, _I32, head + (
-                    f"mov.b32 $0, 0; @p ld.global.b32 $0, [$1+{16*k}]; }}"),
+                    ".reg .b16 h; mov.b16 h, 0; "
+                    f"@p ld.global.b16 h, [$1+{8*k}]; cvt.u32.u16 $0, h; }}" if byte
+                    else f"mov.b32 $0, 0; @p ld.global.b32 $0, [$1+{16*k}]; }}"),
                     f"=&r,l,r,{MEMORY}", at, left, effect=True))
         return tuple_of(builder, found)
 
@@ -215,7 +217,9 @@ def ask(typing: Any, pointer: Any, index: Any) -> Any:
 def fragment_namespace() -> dict[str, Any]:
     """The names for kernel text."""
     return {
-        "ask": ask, "near": near, "low_half": _half(False), "high_half": _half(True),
+        "ask": ask, "near": near,
+        "low_half": _part(types.uint16, 0), "high_half": _part(types.uint16, 1),
+        "low_byte": _part(types.uint8, 0), "high_byte": _part(types.uint8, 1),
         "pack_float16": _pack("f16"), "pack_bfloat16": _pack("bf16"),
         **{f"keep16_{k}": _keep16(k) for k in range(4)},
         **{f"keep32_{k}": _keep32(k) for k in (0, 1)},

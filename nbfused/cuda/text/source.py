@@ -42,8 +42,8 @@ CALLS = {
 #: The same where every result is rounded to 16 bits: a few units in the last place of
 #: float32 do not show, and nothing branches.
 ROUGH = {**CALLS, **{(op, "float32"): name for op, name in {
-    "div": "divide_rough", "exp": "exp_rough", "sigmoid": "sigmoid_rough",
-    "erfc": "erfc_rough"}.items()}}
+    "div": "divide_rough", "sqrt": "sqrt_rough", "exp": "exp_rough",
+    "sigmoid": "sigmoid_rough", "erfc": "erfc_rough"}.items()}}
 
 
 def calls_for(outputs: Iterable[Operand]) -> Calls:

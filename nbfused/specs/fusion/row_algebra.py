@@ -20,9 +20,12 @@ def row_kind(x: Value, extent: Shape) -> str | None:
     """The kind of input that a value is to a row over `extent`; None if none."""
     if x.by_value:
         return "scalar"
-    if x.shape == extent:
-        return "element"
-    return "column" if x.shape == extent[-1:] else None
+    if x.shape == extent[-1:]:
+        return "column"
+    lead = len(extent) - len(x.shape)
+    fits = lead >= 0 and x.shape and all(n in (1, whole) for n, whole in zip(
+        x.shape, extent[lead:], strict=True))
+    return "element" if fits else None
 
 
 class Rows:

@@ -25,7 +25,7 @@ from ..combine import sum_combine
 from ..map import Map
 from ..reduce import Reduce
 from ..row import Out, Row, Stage
-from ..shapes import normalize_axes
+from ..shapes import broadcast_shapes, normalize_axes
 from ..vjp.functions import compose, pick, trim
 from .graph import Launch, Node, Value
 from .order import in_order, lies_between
@@ -124,13 +124,13 @@ def _as_row(launch: Launch, extent: Shape) -> Launch | None:
 
 
 def _extent(launch: Launch) -> Shape | None:
-    """The shape of all elements; None if some are broadcast, or not along rows."""
+    """The shape of all elements, which an input has; None if it is not along rows."""
     spec = launch.spec
     shapes = {x.shape for x, k in zip(launch.inputs, spec.kinds, strict=True)
               if k == "element"}
-    (extent, *others) = shapes
+    extent = broadcast_shapes([*shapes])
     along = spec.axis % max(1, len(extent)) == len(extent) - 1
-    return extent if not others and along and len(extent) > 1 else None
+    return extent if extent in shapes and along and len(extent) > 1 else None
 
 
 def _trimmed(launch: Launch, others: Sequence[Launch],

@@ -48,6 +48,7 @@ def _gelu_tanh(x):
 
 CASES = {
     "exp": (ops.exp, np.exp),
+    "sqrt": (ops.sqrt, np.sqrt),
     "sigmoid": (ops.sigmoid, _sigmoid),
     "swish": (ops.swish, lambda x: x*_sigmoid(x)),
     "erfc": (nf.elementwise(erfc), _erfc),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import itemgetter
 
 from ....backend import Call
 from ....gpu.operands import Operand
@@ -25,7 +26,7 @@ LEAST = 2
 #: Bytes of all outputs for one element, with which the smallest tiling has room.
 MOST_OUTPUT = 40
 
-#: Boxes of 8 KiB for the extras of a part: more leave too little for the factors.
+#: Boxes of 8 KiB for the extras of a part at most.
 _BOXES = 2
 #: Bytes of a factor that is not found in the L2 cache by the next call; as `_LONG`,
 #: measured: benchmarks/notes/products.md#few-rows.
@@ -33,6 +34,8 @@ _LARGE = 1 << 25
 #: Steps along k that are worth beginning at different ones.
 _LONG = 1024
 _FLOATS = ("float16", "bfloat16", "float32")
+#: Those of which a thread can load two neighbours at once.
+_PAIRS = (*_FLOATS, "bool", "uint8")
 #: The model's clock cycles (benchmarks/notes/products.md#tilings-and-their-model):
 #: bytes that come in each; a launch; from a
 #: tile's last product to the next one's first, whatever the epilogue; the way out of an
@@ -40,10 +43,13 @@ _FLOATS = ("float16", "bfloat16", "float32")
 #: products hide although they share the tile; and, of products, what tiles that are
 #: not the largest cost more.
 _BYTES, _START, _BETWEEN, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 5000, 6, 3000, 1.12
+#: From asking for a stage until it is there; and what an element of an extra costs that
+#: TMA does not bring, beside the epilogue.
+_LATENCY, _LOAD = 2300, 10
 #: Times as long as lines of the cache, rows that begin anywhere take to come.
 _ACROSS = 1.83
 #: Instructions of the functions of `isa.approximate`.
-_ROUGH = {"exp": 5, "sigmoid": 10, "erfc": 16, "div": 6}
+_ROUGH = {"exp": 5, "sigmoid": 10, "erfc": 16, "div": 6, "sqrt": 5}
 #: Time of tiles with 64 columns beside the others' when B comes from memory for this
 #: block alone, and with it as many rows of A.
 _NARROW = 1.6
@@ -56,21 +62,27 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[WgmmaPlan, .
     along = (call.strides[0][k] == 1, call.strides[1][k] == 1)
     several = [x for x in range(batch) if call.shape[x] > 1]
     varying = [tuple(x for x in several if call.strides[w][x]) for w in (0, 1)]
-    loads, boxes = _loads(call, text.extras, own)
     stores = tuple(_store(call, o, own) for o in text.outputs)
     used = sum(o.dtype.itemsize//2 for o, how in zip(text.outputs, stores, strict=True)
                if how != "each")
     slabs = 2 if used == 1 else used
     epilogue = _instructions(text)
-    ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
-                                                    epilogue))
     extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     loops = (varying[0], varying[1], tuple(several), *extras)
-    found = (WgmmaPlan(t, along, loops, loads, stores, slabs, boxes,
-                       _once(call, batch, t), _apart(call, batch, t),
-                       _few(call, batch, t))
-             for t in ordered)
-    return tuple(plan for plan in found if plan.stages >= LEAST)
+    loads = {boxes: loaded for loaded, boxes in (
+        _loads(call, text.extras, own, most) for most in range(_BOXES + 1))}
+
+    def best(t: Tiling) -> list[tuple[float, WgmmaPlan]]:
+        """Extras by TMA take room from the factors' stages: as many as are worth it."""
+        found = [WgmmaPlan(t, along, loops, how, stores, slabs, boxes,
+                           _once(call, batch, t), _apart(call, batch, t),
+                           _few(call, batch, t)) for boxes, how in loads.items()]
+        return sorted(((_cycles(call, batch, p, processors, epilogue
+                                + _LOAD*_loaded(text, p.loads)), p)
+                       for p in found if p.stages >= LEAST), key=itemgetter(0))[:1]
+
+    found = [pair for t in TILINGS for pair in best(t)]
+    return tuple(plan for _, plan in sorted(found, key=itemgetter(0)))
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
@@ -82,19 +94,20 @@ def tiles(call: Call, batch: int, tiling: Tiling) -> int:
     return tiles_of(call, batch, (tiling.rows, tiling.columns))
 
 
-def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
+def _cycles(call: Call, batch: int, plan: WgmmaPlan, processors: int,
             epilogue: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
+    tiling = plan.tiling
     waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
     slices = -(-call.shape[batch + 2] // DEPTH)
-    few = _few(call, batch, tiling)
     brought = sum(_across(call, batch, w)*part for w, part in enumerate(
-        ((few or tiling.rows)*DEPTH*2, tiling.columns*DEPTH*2/tiling.cluster)))
-    if not few and tiling.columns == 64 and call.shape[batch] <= tiling.rows:
+        (plan.brought*DEPTH*2, tiling.columns*DEPTH*2/tiling.cluster)))
+    if not plan.few and tiling.columns == 64 and call.shape[batch] <= tiling.rows:
         brought *= _NARROW
-    products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
+    slice_ = max(tiling.rows*tiling.columns/32, brought/_BYTES)
     if tiling.columns < 256:
-        products *= _SMALL
+        slice_ *= _SMALL
+    products = slices*max(slice_, _LATENCY/(plan.stages - 1))
     leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
         return _START + waves*max(products, leave + _BETWEEN/2) + leave + _BETWEEN
@@ -142,18 +155,24 @@ def _few(call: Call, batch: int, tiling: Tiling) -> int:
     return next((few for few in (16, 32) if call.shape[batch] <= few), 0)
 
 
-def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],
+def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int], most: int,
            ) -> tuple[tuple[str, ...], int]:
-    """Loads of each extra, and the boxes of those that TMA brings."""
+    """Loads of each extra, and the boxes of those that TMA brings: `most` of them."""
     loads, boxes = [], 0
     for o in extras:
         taken = o.dtype.itemsize//2
-        if boxes + taken <= _BOXES and _is_result_like(call, o, own):
+        if boxes + taken <= most and _is_result_like(call, o, own):
             boxes += taken
             loads.append("box")
         else:
             loads.append(_load(call, o, own))
     return tuple(loads), boxes
+
+
+def _loaded(text: ContractText, loads: Sequence[str]) -> int:
+    """How many extras the threads load that vary along rows."""
+    return sum(how != "box" and o.code[0] != "0"
+               for o, how in zip(text.extras, loads, strict=True))
 
 
 def _is_result_like(call: Call, o: Operand, own: tuple[int, int]) -> bool:
@@ -167,7 +186,7 @@ def _is_result_like(call: Call, o: Operand, own: tuple[int, int]) -> bool:
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
     if o.code[1] == "0":
         return "row"
-    pairs = o.code[1] == "1" and o.dtype.name in _FLOATS and \
+    pairs = o.code[1] == "1" and o.dtype.name in _PAIRS and \
         call.shape[own[1]] % 2 == 0 and \
         call.pointers[o.at] % (2*o.dtype.itemsize) == 0 and \
         all(s % 2 == 0 for s in _steps(call, o, own[1]))

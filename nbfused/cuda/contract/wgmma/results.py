@@ -104,7 +104,7 @@ class Results:
     def _announce_one(self, o: Operand) -> None:
         """Lines of 128 bytes, each by one lane."""
         out, step = self.out, 128//o.dtype.itemsize
-        lines, moved = self.tiling.columns//step, o.code[0] != "0"
+        lines, moved = max(1, self.tiling.columns//step), o.code[0] != "0"
         count = lines*16*self.tiling.high if moved else lines
         for begin in range(0, count, 32):
             out(f"line = lane + {begin}", f"to_n = n_first + (line % {lines})*{step}",
@@ -170,7 +170,8 @@ class Results:
         pair, second = e >> 2, e & 1
         if o.dtype.itemsize == 4:
             return f"{name}[{2*pair + second}]"
-        return f"{'high' if second else 'low'}_half({name}[{pair}])"
+        size = "half" if o.dtype.itemsize == 2 else "byte"
+        return f"{'high' if second else 'low'}_{size}({name}[{pair}])"
 
     # --- the parts
 
