@@ -335,3 +335,12 @@ def test_what_was_assigned_is_not_shared():
     x[...] = plain
     x += 1.0
     np.testing.assert_array_equal(plain.to_numpy(), X)
+
+
+def test_what_joins_arrays_is_no_view_of_them():
+    a, b = nf.Variable(np.ones(2)), nf.Variable(np.zeros(2))
+    joined = np.concatenate([a, b])
+    after = np.append(np.full(1, 3.0), a)  # an array beside a Variable
+    a += 1
+    np.testing.assert_array_equal(joined.data, [1, 1, 0, 0])
+    np.testing.assert_array_equal(after.data, [3, 1, 1])

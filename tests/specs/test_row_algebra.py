@@ -102,6 +102,7 @@ def test_how_a_row_reads_what_is_given():
     extent = (4, 5, 6)
     number = Value((), np.dtype("f4"), by_value=True)
     assert row_kind(number, extent) == "scalar"
-    for shape, kind in ((extent, "element"), ((6,), "column"), ((4, 5, 1), None),
-                        ((5, 6), None), ((), None)):
+    for shape, kind in ((extent, "element"), ((6,), "column"), ((4, 5, 1), "element"),
+                        ((5, 6), "element"), ((1,), "element"), ((5,), None),
+                        ((3, 4, 5, 6), None), ((), None)):
         assert row_kind(given(shape), extent) == kind

@@ -220,3 +220,36 @@ def test_squares_that_are_only_summed_are_not_stored():
     np.testing.assert_allclose(total, ((x @ w)**2).sum())
     names = [names for _, names in launches(norms, x, w)]
     assert names == [("contract_identity",), ("multiply", "sum_sum")]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 1, 1, 4), (3, 4, 1), (1, 4), (1,)],
+                         ids=str)
+def test_a_mask_that_is_broadcast_is_read_by_the_row(shape):
+    """Attention's are, over the batch or the heads."""
+    mask = np.random.default_rng(0).random(shape) > 0.3
+    s, g = normal(2, 3, 4, 4), normal(2, 3, 4, 4, seed=1)
+
+    def attended(s):
+        return ops.softmax(ops.where(mask, s * 0.5, -1e9), axis=-1)
+
+    def pulled(s, g):
+        found, pull = nf.vjp(attended, s)
+        return found, pull(g)[0]
+
+    assert [kind for kind, _ in launches(pulled, s, g)] == ["Row"]
+    found, gradient = thrice(pulled, s, g)
+    p = softmax(np.where(mask, s * 0.5, -1e9))
+    want = np.where(mask, p * (g - (g * p).sum(-1, keepdims=True)) * 0.5, 0)
+    np.testing.assert_allclose(found, p, rtol=1e-12)
+    np.testing.assert_allclose(gradient, want, rtol=1e-9, atol=1e-12)
+
+
+def test_a_recorded_row_sums_what_was_broadcast():
+    bias, s, g = normal(3, 1, 4), normal(2, 3, 4, 4, seed=1), normal(2, 3, 4, 4, seed=2)
+    fused = nf.fuse(lambda s, b: ops.softmax(s * 0.5 + b, axis=-1))
+    x, b = (nf.Variable(v, requires_grad=True) for v in (s, bias))
+    (fused(x, b) * g).sum().backward()
+    p = softmax(s * 0.5 + bias)
+    want = p * (g - (g * p).sum(-1, keepdims=True))
+    np.testing.assert_allclose(x.grad, want * 0.5, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(b.grad, want.sum((0, 2), keepdims=True)[0], rtol=1e-9)

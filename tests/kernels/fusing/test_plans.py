@@ -265,3 +265,32 @@ def test_a_number_and_an_array_that_change_places():
     for _ in range(3):
         for y, z in ((x + 1, 2), (2, x + 1)):
             np.testing.assert_array_equal(fused(x, y, z), x * 2 + y * 3 + z * 5)
+
+
+def _heads(x, labels):
+    """As attention divides a width among heads, and joins them again."""
+    split = nf.ops.transpose(x.reshape(2, 3, 2, 4), (0, 2, 1, 3))
+    joined = nf.ops.transpose(nf.ops.exp(split), (0, 2, 1, 3)).reshape(6, 8)
+    return nf.ops.cross_entropy(joined, labels.reshape(-1))
+
+
+def test_reshapes_that_copy_and_labels_that_are_reshaped_have_a_plan():
+    fused = nf.fuse(_heads)
+    labels = np.arange(6).reshape(2, 3)
+    for seed in range(4):
+        x = np.random.default_rng(seed).normal(size=(2, 3, 8))
+        want = np.exp(x).reshape(6, 8)
+        want = (np.log(np.exp(want).sum(1)) - want[np.arange(6), np.arange(6)]).mean()
+        np.testing.assert_allclose(fused(x, labels), want)
+    (plan,) = _planned(fused)
+    assert len(plan.steps) >= 2
+    labels[1, 2] = 8
+    with pytest.raises(RangeError, match="8"):
+        fused(x, labels)
+
+
+def test_a_reshape_that_copies_is_returned():
+    fused = nf.fuse(lambda x: (x * 2).T.reshape(-1))
+    for seed in range(4):
+        x = np.random.default_rng(seed).normal(size=(3, 5))
+        np.testing.assert_array_equal(fused(x), (x * 2).T.reshape(-1))
