@@ -12,7 +12,7 @@ import nbfused as nf
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize(("name", "n", "scale"), [
     ("norm", 3000, 20.0), ("var", 300, 150.0), ("std", 300, 150.0)])
-def test_the_gradient_reads_the_sum_of_squares_in_float32(name, n, scale, dtype, device):
+def test_gradients_read_the_sum_of_squares_in_float32(name, n, scale, dtype, device):
     x = (np.random.default_rng(0).normal(size=n) * scale).astype(dtype)
     wide = x.astype(np.float64)
     centred = wide if name == "norm" else wide - wide.mean()

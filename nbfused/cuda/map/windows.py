@@ -23,7 +23,9 @@ __all__ = ["WindowText", "columns_for"]
 #: Rows of one thread.
 _ROWS = 8
 #: Columns of one block.
-_COLUMNS = (4, 32, 128)
+_COLUMNS = (4, 32, 64, 128)
+#: Loads of a thread that are on their way at once where each row has its question.
+_AHEAD = 32
 
 
 def columns_for(call: Call) -> int:
@@ -140,29 +142,58 @@ class WindowText(MapText):
                 p: inside[p] for p in self.asked}}, f"{places[k]}*", row)
 
     def _some(self, out: Source, extent: str) -> None:
-        """Row by row, with a question for each window."""
-        out("t = i64(0)")
-        with out.block(f"while t < {self.rows} and i < {extent}:"):
-            self._row(out, "i*", "i")
-            out(f"i += {self.lanes}", "t += 1")
+        """A question for each window of each row.
+
+        Row by row, where this is for borders or a row loads much; else, as for arrays
+        that are joined, all rows are loaded before one is stored.
+        """
+        if any(self.typed.inner) or self.rows*len(self.loaded) > _AHEAD:
+            out("t = i64(0)")
+            with out.block(f"while t < {self.rows} and i < {extent}:"):
+                self._row(out, "i*", "i")
+                out(f"i += {self.lanes}", "t += 1")
+            return
+        rows = [f"i{k}" for k in range(self.rows)]
+        out(*(f"{i} = i + {k*self.lanes}" for k, i in enumerate(rows)))
+        found = [self._loads(out, f"{i}*", i, f"_{i}", f"{i} < {extent}") for i in rows]
+        for i, loads in zip(rows, found, strict=True):
+            with out.block(f"if {i} < {extent}:"):
+                self._store(out, f"e_{i}_", loads, f"{i}*", self.rank - 2)
 
     def _row(self, out: Source, place: str, i: str) -> None:
-        row = self.rank - 2
+        loads = self._loads(out, place, i)
+        self._store(out, "e_", loads, place, self.rank - 2)
+
+    def _loads(self, out: Source, place: str, i: str, mark: str = "",
+               exists: str = "") -> dict[str, str]:
+        """What the function is given at a row, by parameter.
+
+        Parameters
+        ----------
+        place, i
+            The row: before a stride, and alone.
+        mark
+            The end of names.
+        exists
+            Tells whether there is such a row; nothing if there is.
+        """
+        row, loads = self.rank - 2, {}
         for k in self.boxes:
             own = f" and b{k}_l{row} <= {i} and {i} < b{k}_h{row}" if place else ""
-            out(f"in{k} = there{k}{own}")
-        box_of, loads = self.typed.box_of, {}
+            out(f"in{k}{mark} = there{k}{own}")
         for p, o in self.loaded:
             at = f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
-            if p not in box_of:
-                loads[p] = decoded(o.dtype, f"{o.pointer}[{at}]")
+            loaded = decoded(o.dtype, f"{o.pointer}[{at}]")
+            inside = f"in{self.typed.box_of[p]}{mark}" if p in self.typed.box_of \
+                else exists
+            if not inside:
+                loads[p] = loaded
                 continue
-            out(f"w{o.at} = {self._zero(o)}")
-            with out.block(f"if in{box_of[p]}:"):
-                out(f"w{o.at} = {decoded(o.dtype, f'{o.pointer}[{at}]')}")
-            loads[p] = f"w{o.at}"
-        inside = {p: f"in{box_of[p]}" for p in self.asked}
-        self._store(out, "e_", {**loads, **inside}, place, row)
+            loads[p] = f"w{o.at}{mark}"
+            out(f"{loads[p]} = {self._zero(o)}")
+            with out.block(f"if {inside}:"):
+                out(f"{loads[p]} = {loaded}")
+        return {**loads, **{p: f"in{self.typed.box_of[p]}{mark}" for p in self.asked}}
 
     def _store(self, out: Source, prefix: str, values: dict[str, str], place: str,
                row: int) -> None:
