@@ -69,8 +69,10 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[WgmmaPlan, .
     epilogue = _instructions(text)
     extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     loops = (varying[0], varying[1], tuple(several), *extras)
+    short = all(o.dtype.itemsize == 2 for o in text.extras)  # others: not measured
     loads = {boxes: loaded for loaded, boxes in (
-        _loads(call, text.extras, own, most) for most in range(_BOXES + 1))}
+        _loads(call, text.extras, own, most)
+        for most in (range(_BOXES + 1) if short else (_BOXES,)))}
 
     def best(t: Tiling) -> list[tuple[float, WgmmaPlan]]:
         """Extras by TMA take room from the factors' stages: as many as are worth it."""
