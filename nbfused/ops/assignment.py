@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -75,7 +76,8 @@ def set_at(x: AnyArray, value: Operand, index: Any) -> AnyArray:
     x : array
         It is not changed.
     value : array or number
-        Broadcasts to ``x[index]``, and its dtype casts to that of `x` as "same_kind".
+        Broadcasts to ``x[index]``, but for axes of extent 1 in front; its dtype casts
+        to that of `x` as "same_kind".
     index : index
         As for `getitem`: integers, slices, ``...``, None, integer arrays, lists, masks.
 
@@ -183,9 +185,20 @@ def _array(value: Any, x: AnyArray) -> AnyArray:
 
 
 def _broadcast(placed: Any, value: Any, x: AnyArray, name: str) -> AnyArray:
+    """The value in the shape of what the index chooses.
+
+    As in NumPy's assignment it may have more axes, in front and of extent 1.
+    """
+    given = _array(value, x)
     try:
-        return placed(_array(value, x))
+        return placed(given)
     except ShapeError as error:
+        shape = extents(given)
+        ones = next((k for k, n in enumerate(shape) if n != 1), len(shape))
+        if name == "set_at":
+            for k in range(1, ones + 1):
+                with suppress(ShapeError):
+                    return placed(reshape(given, shape[k:]))
         raise ShapeError(f"{name}: 'value' of shape {extents(value)} does not "
                          f"broadcast to what the index chooses: {error}") from error
 

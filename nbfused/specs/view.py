@@ -135,11 +135,11 @@ class View(Spec):
         g = Ref("cotangent", 0)
         if self.kind == "concatenate":
             results = self._split(program, g, needs, shapes)
+        elif self.kind == "broadcast":
+            self.out_shapes(shapes)  # raises where it does not
+            results = (unbroadcast(program, g, self.params, shapes[0]),)
         else:
             results = (program.run(self._transposed(shapes[0]), g)[0],)
-            if self.kind == "broadcast":
-                program = Program()
-                results = (unbroadcast(program, g, self.params, shapes[0]),)
         return Pullback(self, tuple(program.steps), results)
 
     def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],

@@ -344,3 +344,15 @@ def test_what_joins_arrays_is_no_view_of_them():
     a += 1
     np.testing.assert_array_equal(joined.data, [1, 1, 0, 0])
     np.testing.assert_array_equal(after.data, [3, 1, 1])
+
+
+@pytest.mark.parametrize(("shape", "index"), [
+    ((3,), ...), ((), ...), ((3,), np.array([2, 0])), ((2, 3), (1, slice(1)))])
+def test_what_is_assigned_may_have_ones_in_front(shape, index):
+    value = nf.Variable(np.full((1, 1, 1), 5.0), requires_grad=True)
+    x, want = nf.Variable(np.zeros(shape)), np.zeros(shape)
+    want[index] = np.full((1, 1, 1), 5.0)
+    x[index] = value * 1
+    np.testing.assert_array_equal(x.data, want)
+    x.sum().backward()
+    np.testing.assert_array_equal(value.grad, [[[want.sum() / 5]]])

@@ -83,3 +83,24 @@ def test_a_gradient_through_one_of_them_is_differentiated(device):
 
     # The derivative of the sum of x⁴ by x² is 2x², and that of (2x²)² is 16x³.
     np.testing.assert_allclose(nf.to_numpy(nf.grad(penalty)(x, y)), 16*A**3)
+
+
+def test_a_result_alone_reaches_its_own_table(device):
+    """Of two results that are read from two tables, each by its index."""
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])
+    i, j = np.array([2, 0, 1]), np.array([1, 1, 0])
+
+    def both(a, b):
+        return np.take_along_axis(a, i, 0), np.take_along_axis(b, j, 0)
+
+    if device != "cpu":
+        i, j = (nf.array(v, device=device) for v in (i, j))
+    fused, g = nf.fuse(both), np.array([1.0, 10.0, 100.0])
+    want = [10.0, 100.0, 1.0], [100.0, 11.0, 0.0]
+    for used in range(2):
+        leaves = [nf.Variable(nf.array(v, device=device), requires_grad=True)
+                  for v in (x, y)]
+        fused(*leaves)[used].backward(nf.array(g, device=device))
+        np.testing.assert_array_equal(nf.to_numpy(leaves[used].grad), want[used])
+        other = leaves[1 - used].grad
+        assert other is None or not nf.to_numpy(other).any()

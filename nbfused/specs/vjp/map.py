@@ -149,11 +149,14 @@ def _scatter(program: Program, function: Function, arguments: list[Argument],
         used = tuple(u or a.kind == "element"
                      for a, u in zip(arguments, used, strict=True))
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
+    # Nothing is added to a buffer that no cotangent reaches.
+    reached = [u for a, u in zip(arguments, used, strict=True) if a.kind == "scatter"]
     spec = Map(drop_params(function, used), tuple(a.kind for a in kept),
-               tuple(s for _, s in buffers))
+               tuple(s for (_, s), u in zip(buffers, reached, strict=True) if u))
     # Buffers keep their computing dtype: 16-bit floats would round at every addition.
-    like = (*(ref for ref, _ in targets), *(None for _ in buffers))
+    like = (*(ref for ref, _ in targets), *(None for _ in spec.scatter_shapes))
     outs = program.run(spec, *(a.ref for a in kept if a.ref is not None), like=like)
     flat = [unbroadcast(program, o, full, shape, ref)
             for o, (ref, shape) in zip(outs, targets, strict=False)]
-    return [*flat, *outs[len(targets):]]
+    scattered = iter(outs[len(targets):])
+    return [*flat, *(next(scattered) if u else None for u in reached)]
