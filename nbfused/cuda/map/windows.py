@@ -166,7 +166,7 @@ class WindowText(MapText):
 
     def _loads(self, out: Source, place: str, i: str, mark: str = "",
                exists: str = "") -> dict[str, str]:
-        """What the function is given at a row, by parameter.
+        """Name the values the function is given at a row, by parameter.
 
         Parameters
         ----------

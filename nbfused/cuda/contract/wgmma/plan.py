@@ -172,7 +172,7 @@ def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int], most: in
 
 
 def _loaded(text: ContractText, loads: Sequence[str]) -> int:
-    """How many extras the threads load that vary along rows."""
+    """Count the extras that threads load and that vary along rows."""
     return sum(how != "box" and o.code[0] != "0"
                for o, how in zip(text.extras, loads, strict=True))
 
