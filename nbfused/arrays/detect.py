@@ -186,5 +186,6 @@ def dtype_of(x: Any) -> np.dtype:
     if found is None:
         name = str(dtype).removeprefix("torch.")
         # What only stands for a tensor is not described.
-        found = _TORCH[dtype] = describe(x).dtype if is_array(x) else check_dtype(name)
+        known = is_array(x) and not library_of(x).tracks(x)
+        found = _TORCH[dtype] = describe(x).dtype if known else check_dtype(name)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import describe, is_array
 from ..arrays.detect import TORCH_DEVICES, device_of
+from ..arrays.libraries.torch import stands_for_others
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
@@ -23,7 +24,8 @@ from .nodes import SpecNode, is_floating
 from .tape import PLAIN, apply, run_recorded
 from .versions import Saved
 
-__all__ = ["apply_torch", "operation", "readable", "unusual"]
+__all__ = ["TENSORS", "WANTED", "apply_torch", "conjugated", "operation", "readable",
+           "unusual"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -46,6 +48,10 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     """
     tracked = False
     for x in inputs:
+        if stands_for_others(x):
+            from .compilers.torch_calls import run_symbolic
+
+            return run_symbolic(spec, inputs, out, options)
         tracked |= getattr(x, "requires_grad", False)
         if type(x) not in _ORDINARY:
             _check_inputs(spec, inputs, options)
@@ -108,7 +114,7 @@ TENSORS = Pass(apply, lambda data, edge: data, True)
 
 
 #: The edge of what wants a gradient: PyTorch knows where it goes.
-_WANTED: Edge = (Leaf(), 0)
+WANTED: Edge = (Leaf(), 0)
 
 
 #: Edges by which of the inputs want a gradient.
@@ -116,7 +122,7 @@ _EDGES: dict[tuple[bool, ...], tuple[Edge | None, ...]] = {}
 
 
 def _edges(needs: tuple[bool, ...]) -> tuple[Edge | None, ...]:
-    found = _EDGES[needs] = tuple([_WANTED if need else None for need in needs])
+    found = _EDGES[needs] = tuple([WANTED if need else None for need in needs])
     return found
 
 
@@ -203,7 +209,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
                 return (None,) * (1 + len(node.edges))
             conjugates = node.recording.plan.complex
             if conjugates:
-                present = [*map(_conjugated, present)]
+                present = [*map(conjugated, present)]
             again = torch.is_grad_enabled()
             for saved in ctx.slots:
                 if saved.guarded:
@@ -214,7 +220,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             try:
                 mode = TENSORS if again else PLAIN
                 found = node.pull(present, node.wants, mode)
-                return (None, *(map(_conjugated, found) if conjugates else found))
+                return (None, *(map(conjugated, found) if conjugates else found))
             finally:
                 for saved in ctx.slots:
                     saved.data = None
@@ -222,7 +228,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
     return Operation, super(torch.autograd.Function, Operation).apply
 
 
-def _conjugated(x: Any) -> Any:
+def conjugated(x: Any) -> Any:
     """A complex tensor conjugated in memory, where PyTorch would only note it."""
     return x.conj().resolve_conj() if x is not None and x.is_complex() else x
 

@@ -9,6 +9,7 @@ from functools import partial, update_wrapper
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, overload
 
+from ..autograd.compilers.dynamo import called_whole
 from ..errors import KernelTypeError
 from ..scalar.autodiff.custom import Rules, recursive_call, with_rules
 from ..scalar.autodiff.preferences import check_preference, preferring
@@ -76,6 +77,7 @@ class Func(PickledByName):
                     f"parameters are {', '.join(self.signature.parameters)}")
         update_wrapper(self, pyfunc, updated=())
         self.__name__: str = pyfunc.__name__
+        called_whole(self)
 
     @cached_property
     def function(self) -> Function:

@@ -18,7 +18,7 @@ from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
-__all__ = ["TORCH", "TorchLibrary"]
+__all__ = ["TORCH", "TorchLibrary", "stands_for_others"]
 
 
 class TorchLibrary:
@@ -38,6 +38,8 @@ class TorchLibrary:
             subclass that computes otherwise; or while TorchScript traces.
         """
         dtype = _dtypes().get(x.dtype)
+        if stands_for_others(x):
+            _refuse_traced(x, name)
         _check_plain(x, name)
         if dtype is None or _unusual(x):
             _refuse(x, name)
@@ -147,7 +149,7 @@ class TorchLibrary:
     def tracks(self, x: Any) -> bool:
         """Whether autograd, in either mode, records operations on `x`."""
         torch = sys.modules["torch"]
-        if x.requires_grad and torch.is_grad_enabled():
+        if (x.requires_grad and torch.is_grad_enabled()) or stands_for_others(x):
             return True
         return _forward_mode(torch) and \
             torch.autograd.forward_ad.unpack_dual(x).tangent is not None
@@ -234,6 +236,23 @@ def _names() -> dict[np.dtype, Any]:
     return {ours: theirs for theirs, ours in _dtypes().items()}
 
 
+def stands_for_others(x: Any) -> bool:
+    """Whether a tensor has no elements: PyTorch traces, or transforms a function."""
+    torch = sys.modules["torch"]
+    return isinstance(x, torch.Tensor) and (
+        type(x) in _traced_kinds() or
+        torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+@cache
+def _traced_kinds() -> frozenset[type]:
+    """Classes of tensors that PyTorch's compilers compute with."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    return frozenset((FakeTensor, FunctionalTensor))
+
+
 def _forward_mode(torch: Any) -> bool:
     """Whether forward-mode automatic differentiation is active."""
     level: int = torch.autograd.forward_ad._current_level
@@ -281,6 +300,14 @@ def _refuse_tracing(name: str) -> NoReturn:
         f"{name}: torch.jit.trace records PyTorch's own operations only, and would "
         "keep an empty tensor in place of a kernel's result; expected a call outside "
         "of it: split the module there, or trace what is around it")
+
+
+def _refuse_traced(x: Any, name: str) -> NoReturn:
+    raise KernelTypeError(
+        f"{name} is a {type(x).__name__} that PyTorch traces or transforms, and has no "
+        "elements yet, which are needed here; inside of torch.compile, torch.export "
+        "and torch.func call operations of nf.ops and decorated functions on tensors; "
+        "call anything else outside of them")
 
 
 def _device(device: Any, name: str) -> str:

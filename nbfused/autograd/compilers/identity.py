@@ -1,0 +1,130 @@
+"""What a call of an operation computes, with a name that processes share."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import cache
+from ...specs import Spec
+from ...specs.base import Hashed
+from ...support.records import record
+from ..nodes import NUMBERS
+
+__all__ = ["Call", "Gradient", "call_of", "identifier", "load", "store"]
+
+
+@record(frozen=True)
+class Call(Hashed):
+    """A spec, called with arrays and numbers of these kinds.
+
+    Attributes
+    ----------
+    spec
+        What to compute.
+    dtypes
+        Of the outputs, where they were asked for.
+    numbers
+        For each input None if it is an array; of a number its dtype, "" for that of a
+        Python number.
+    outputs
+        How many there are.
+    """
+
+    spec: Spec
+    dtypes: tuple[str | None, ...] | None
+    numbers: tuple[str | None, ...]
+    outputs: int
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def asked(self) -> tuple[np.dtype | None, ...] | None:
+        """The dtypes that were asked for, as NumPy's."""
+        return None if self.dtypes is None else tuple(
+            [None if d is None else np.dtype(d) for d in self.dtypes])
+
+    def values(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments with numbers of their dtypes."""
+        return [np.dtype(kind).type(x) if kind else x
+                for kind, x in zip(self.numbers, args, strict=True)]
+
+
+@record(frozen=True)
+class Gradient(Hashed):
+    """The pullback of a call.
+
+    Attributes
+    ----------
+    call
+        What was recorded: the results, then what was saved.
+    types
+        Of the inputs, by name; of numbers see `Call.numbers`, with their Python type.
+    ranks
+        Of the inputs.
+    needs
+        For which of them a cotangent is wanted.
+    present
+        Which outputs have a cotangent.
+    gives
+        The inputs whose cotangents are computed.
+    """
+
+    call: Call
+    types: tuple[str, ...]
+    ranks: tuple[int, ...]
+    needs: tuple[bool, ...]
+    present: tuple[bool, ...]
+    gives: tuple[int, ...]
+
+    __hash__ = Hashed.__hash__
+
+
+def call_of(spec: Spec, inputs: Sequence[Any], dtypes: Any, outputs: int) -> Call:
+    """The call of a spec with these arguments."""
+    numbers = tuple([
+        None if not isinstance(x, NUMBERS) else
+        x.dtype.name if isinstance(x, np.generic) else "" for x in inputs])
+    asked = None if dtypes is None else tuple(
+        [None if d is None else np.dtype(d).name for d in dtypes])
+    if asked is not None and not any(asked):
+        asked = None
+    return Call(spec, asked, numbers, outputs)
+
+
+def identifier(part: Call | Gradient) -> str:
+    """A name that equal calls have in every process, and only they."""
+    spec = (part.call if isinstance(part, Gradient) else part).spec
+    name = re.sub(r"\W", "_", spec.name).strip("_") or "op"
+    kind = "_gradient" if isinstance(part, Gradient) else ""
+    return f"{name}{kind}_{cache.digest('op', _text(part))[:16]}"
+
+
+def store(name: str, part: Call | Gradient) -> None:
+    """Keep a call on disk under its name, for other processes."""
+    key = cache.digest("called by name", name)
+    if cache.noted(key) is None:
+        cache.note(key, pickle.dumps(part))
+
+
+def load(name: str) -> Call | Gradient | None:
+    """The call of that name, if a process that shares the cache has stored it."""
+    found: Call | Gradient | None = cache.noted(
+        cache.digest("called by name", name), pickle.loads)
+    return found
+
+
+def _text(part: Any) -> str:
+    """Equal text for equal parts, and different text for others."""
+    if isinstance(part, tuple):
+        return f"({','.join(map(_text, part))})"
+    if is_dataclass(part):
+        inner = ",".join(_text(getattr(part, f.name)) for f in fields(part)
+                         if f.compare)
+        return f"{type(part).__name__}({inner})"
+    return repr(part)
