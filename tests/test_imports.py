@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "registry.operations": "",
     "arrays": "backend config registry registry.operations",
     "dispatch": "arrays backend config registry scalar specs",
-    "autograd": "arrays config dispatch registry.operations scalar specs",
+    "autograd": "arrays cache config dispatch registry.operations scalar specs",
     "op": "arrays autograd dispatch registry.operations scalar specs",
     "numpy_functions": "arrays autograd dispatch op registry.operations scalar specs",
     "array_api": "arrays autograd numpy_functions registry registry.operations",

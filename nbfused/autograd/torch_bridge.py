@@ -47,13 +47,17 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         `out` was given.
     """
     tracked = False
+    inner = sys.modules["torch"]._C
+    traced = (inner._functorch.peek_interpreter_stack() is not None or
+              inner._len_torch_dispatch_stack() > 0) and any(
+                  map(stands_for_others, inputs))
     for x in inputs:
-        if stands_for_others(x):
-            from .compilers.torch_calls import run_symbolic
-
-            return run_symbolic(spec, inputs, out, options)
         tracked |= getattr(x, "requires_grad", False)
-        if type(x) not in _ORDINARY:
+        if traced or type(x) not in _ORDINARY:
+            if traced or any(map(stands_for_others, inputs)):
+                from .compilers.torch_calls import run_symbolic
+
+                return run_symbolic(spec, inputs, out, options)
             _check_inputs(spec, inputs, options)
             break
     if out is not None and any(o is not None for o in out):
@@ -152,7 +156,7 @@ def readable() -> dict[type, bool]:
 def unusual() -> bool:
     """Whether PyTorch does not record, or something else than its tape is at work."""
     torch = sys.modules["torch"]
-    return bool(not torch.is_grad_enabled()
+    return bool(not torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
                 or torch.autograd.forward_ad._current_level >= 0
                 or torch._C._get_tracing_state() is not None)
 

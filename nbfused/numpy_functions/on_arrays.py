@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.compilers.dynamo import called_whole
 from ..autograd.numpy_api.ufuncs import ufunc_operation
 from ..registry.operations import NUMPY
 from .base import is_value
@@ -48,6 +49,7 @@ def on_arrays(name: str) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
+    called_whole(call)
     return call
 
 

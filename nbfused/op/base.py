@@ -17,7 +17,7 @@ from ..autograd import Variable
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
-from ..scalar.typing.python_numbers import plain_number
+from ..scalar.typing.python_numbers import is_symbol, plain_number
 from ..support.dtypes import number_kind
 from ..support.records import record
 from .keywords import suggestion
@@ -131,14 +131,16 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
 
 def is_number(x: Any) -> bool:
     """Whether `x` is passed by value: a Python number or a NumPy scalar."""
-    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
+    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber)) or \
+        is_symbol(x)
 
 
 def strong_dtype(x: Any) -> np.dtype | None:
     """The dtype of an array or NumPy scalar; None for a weak Python number."""
     if isinstance(x, TracedNumber):
         return None if x.python is not None else dtype_of(x)
-    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+    if is_symbol(x) or (isinstance(x, (bool, int, float, complex))
+                        and not isinstance(x, np.generic)):
         return None
     return dtype_of(x)
 
@@ -235,7 +237,7 @@ class Parameters:
         if types in self._accepted and not kwargs:
             return [*args, *self.defaults[len(args):]]
         values = self._bind(args, kwargs)
-        if not kwargs and not any(isinstance(v, (int, Traced))
+        if not kwargs and not any(isinstance(v, (int, Traced)) or is_symbol(v)
                                   for v in (*args, *values)) and \
                 types == tuple(map(type, values[:len(args)])):
             self._accepted.add(types)
@@ -259,6 +261,9 @@ class Parameters:
             self._refuse(args, kwargs)
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
+        if any(map(is_symbol, values)) and not all(
+                strong_dtype(x) is None or dtype_of(x).kind in "fc" for x in values):
+            values = [int(x) if is_symbol(x) else x for x in values]  # it has to fit
         if int in map(type, values) or find_traced(values) is not None:
             values = check_integers(values, self.name, self.names, self.compares)
         return values

@@ -16,9 +16,8 @@ from ..arrays.detect import device_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.compilers.torch_calls import check_later, is_symbolic
-from ..autograd.tape import tracked_by_library
 from ..config import config
-from ..errors import RangeError
+from ..errors import KernelTypeError, RangeError
 
 __all__ = ["check_range"]
 
@@ -46,14 +45,17 @@ def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *
                                     way_out=way_out, name=name, ignored=ignored))
         return
     data = indices.data if isinstance(indices, Variable) else indices
-    if tracked_by_library(data) and is_symbolic(data):
+    plain = type(data) is np.ndarray and data.flags.aligned and data.dtype.isnative
+    try:
+        if not prod(data.shape) or not (plain or _is_checked(data, name)):
+            return
+        host = data if plain else to_numpy(data)
+    except KernelTypeError:
+        if not is_symbolic(data):
+            raise
         if config.debug or data.device.type == "cpu":
             check_later(data, low, high, message, ignored)
         return
-    plain = type(data) is np.ndarray and data.flags.aligned and data.dtype.isnative
-    if not prod(data.shape) or not (plain or _is_checked(data, name)):
-        return
-    host = data if plain else to_numpy(data)
     if low <= np.minimum.reduce(host, axis=None) and \
             np.maximum.reduce(host, axis=None) < high:
         return

@@ -68,10 +68,12 @@ class TorchLibrary:
             "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
             "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
             unless="{x}.requires_grad and is_grad_enabled()",
-            unless_now="forward_ad._current_level >= 0 or tracing() is not None",
+            unless_now="forward_ad._current_level >= 0 or tracing() is not None or "
+                       "modes()",
             names=(("is_grad_enabled", _torch().is_grad_enabled),
                    ("forward_ad", _torch().autograd.forward_ad),
                    ("tracing", _torch()._C._get_tracing_state),
+                   ("modes", _torch()._C._len_torch_dispatch_stack),
                    ("nowhere", _address_without_storage)))
 
     def plain(self) -> Callable[[Sequence[Any]], bool]:
@@ -81,11 +83,12 @@ class TorchLibrary:
         """
         torch = _torch()
         enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
+        modes = torch._C._len_torch_dispatch_stack
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
         requires_grad = attrgetter("requires_grad")
 
         def is_plain(tensors: Sequence[Any]) -> bool:
-            if forward_ad._current_level >= 0 or tracing() is not None:
+            if forward_ad._current_level >= 0 or tracing() is not None or modes():
                 return False
             if enabled() and any(map(requires_grad, tensors)):
                 return False
@@ -237,20 +240,20 @@ def _names() -> dict[np.dtype, Any]:
 
 
 def stands_for_others(x: Any) -> bool:
-    """Whether a tensor has no elements: PyTorch traces, or transforms a function."""
+    """Whether PyTorch is to see what is done with a tensor: it traces, or transforms.
+
+    A mode that watches operations, as those of ``torch.utils.checkpoint``, is to, too.
+    """
     torch = sys.modules["torch"]
     return isinstance(x, torch.Tensor) and (
-        type(x) in _traced_kinds() or
-        torch._C._functorch.is_functorch_wrapped_tensor(x))
+        type(x).__module__ in _TRACERS or
+        torch._C._functorch.is_functorch_wrapped_tensor(x) or
+        torch._C._len_torch_dispatch_stack() > 0)
 
 
-@cache
-def _traced_kinds() -> frozenset[type]:
-    """Classes of tensors that PyTorch's compilers compute with."""
-    from torch._subclasses.fake_tensor import FakeTensor
-    from torch._subclasses.functional_tensor import FunctionalTensor
-
-    return frozenset((FakeTensor, FunctionalTensor))
+#: Modules of the tensors that PyTorch's compilers compute with.
+_TRACERS = frozenset(("torch._subclasses.fake_tensor",
+                      "torch._subclasses.functional_tensor"))
 
 
 def _forward_mode(torch: Any) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from ...registry.operations import OPS
 from ...support.imports import when_imported
 from .torch_names import install
 
-__all__ = ["called_whole", "prepare"]
+__all__ = ["as_argument", "called_whole", "prepare"]
 
 _CALLED: WeakSet[Any] = WeakSet()
+_NAMED: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
 
 def called_whole(operation: Any) -> None:
@@ -26,6 +27,20 @@ def called_whole(operation: Any) -> None:
     if "torch._dynamo" in sys.modules and hasattr(
             sys.modules["torch._dynamo"], "allow_in_graph"):
         sys.modules["torch._dynamo"].allow_in_graph(operation)
+
+
+def as_argument(operation: Any, tracer: Any) -> Any:
+    """`operation` as an argument of a call in a graph: what finds it there."""
+    token = f"{operation.__name__}_{id(operation)}"
+    _NAMED[token] = operation
+    node = tracer.create_node("call_function", named, (token,), {})
+    node.meta["example_value"] = operation
+    return node
+
+
+def named(token: str) -> Any:
+    """The operation that `as_argument` has named."""
+    return _NAMED[token]
 
 
 def prepare() -> None:
@@ -37,5 +52,7 @@ def prepare() -> None:
 def _allow() -> None:
     allow = sys.modules["torch._dynamo"].allow_in_graph
     OPS.fill()
-    for operation in {id(x): x for x in (*OPS.values(), *_CALLED)}.values():
+    public = vars(sys.modules["nbfused.ops"])
+    whole = [x for name in public["__all__"] if callable(x := public[name])]
+    for operation in {id(x): x for x in (*whole, *OPS.values(), *_CALLED)}.values():
         allow(operation)

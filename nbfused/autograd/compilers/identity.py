@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ... import cache
+from ...arrays.detect import is_array
 from ...specs import Spec
 from ...specs.base import Hashed
 from ...support.records import record
-from ..nodes import NUMBERS
 
 __all__ = ["Call", "Gradient", "call_of", "identifier", "load", "store"]
 
@@ -88,8 +88,8 @@ class Gradient(Hashed):
 def call_of(spec: Spec, inputs: Sequence[Any], dtypes: Any, outputs: int) -> Call:
     """The call of a spec with these arguments."""
     numbers = tuple([
-        None if not isinstance(x, NUMBERS) else
-        x.dtype.name if isinstance(x, np.generic) else "" for x in inputs])
+        x.dtype.name if isinstance(x, np.generic) else
+        None if is_array(x) else "" for x in inputs])
     asked = None if dtypes is None else tuple(
         [None if d is None else np.dtype(d).name for d in dtypes])
     if asked is not None and not any(asked):

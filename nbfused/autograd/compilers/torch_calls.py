@@ -13,7 +13,6 @@ from ...arrays.libraries.torch import stands_for_others
 from ...errors import KernelTypeError
 from ...specs import Spec, View
 from ..calls.batched import run_batched
-from ..nodes import NUMBERS
 from .identity import Call, call_of
 from .torch_ops import TorchOp, define, exact, types_of
 from .torch_views import run_view
@@ -56,8 +55,9 @@ def _op(spec: Spec, inputs: Sequence[Any], dtypes: Any) -> TorchOp:
     """The op of such a call."""
     asked = None if dtypes is None else tuple(
         [None if d is None else np.dtype(d) for d in dtypes])
-    key = asked, tuple([(type(x), getattr(x, "dtype", None)) if isinstance(
-        x, np.generic) else isinstance(x, NUMBERS) for x in inputs])
+    tensor = sys.modules["torch"].Tensor
+    key = asked, tuple([x.dtype if isinstance(x, np.generic) else isinstance(x, tensor)
+                        for x in inputs])
     known: dict[Any, TorchOp] = spec.__dict__.setdefault("_torch_ops", {})
     found = known.get(key)
     if found is None:

@@ -19,6 +19,7 @@ import numpy as np
 from ...arrays import dtype_of
 from ...arrays.dtypes import SUPPORTED
 from ...dispatch import direct_call, execute
+from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
 from .identity import Call, Gradient, identifier, store
@@ -91,12 +92,26 @@ class TorchOp:
 
     def record(self, *args: Any) -> Any:
         """Run it and let PyTorch's tape record it, if a gradient is wanted."""
-        if sys.modules["torch"].is_grad_enabled() and any(
+        torch = sys.modules["torch"]
+        if torch.autograd.forward_ad._current_level >= 0:
+            self._refuse_tangents(torch, args)
+        if torch.is_grad_enabled() and any(
                 [getattr(x, "requires_grad", False) for x in args]):
             from .torch_gradient import record
 
             return record(self, args)
         return self.unrecorded(args)
+
+    def _refuse_tangents(self, torch: Any, args: Sequence[Any]) -> None:
+        """Raise `KernelTypeError` where PyTorch's forward mode is at work."""
+        for x in args:
+            if isinstance(x, torch.Tensor) and \
+                    torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
+                raise KernelTypeError(
+                    f"{self.call.spec.name}: a tensor has a tangent of "
+                    "torch.autograd.forward_ad (torch.func.jvp, jacfwd, hessian), "
+                    "which operations of nbfused do not hand on; use torch.func.vjp, "
+                    "jacrev, or nbfused.jvp on plain tensors")
 
     def unrecorded(self, args: Sequence[Any]) -> Any:
         """Run it where the tape is through with it; a transform outside may record."""
