@@ -8,6 +8,7 @@ not read either.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
@@ -51,6 +52,9 @@ def prepare() -> None:
 
 def _allow() -> None:
     allow = sys.modules["torch._dynamo"].allow_in_graph
+    rules = import_module("torch._dynamo.trace_rules")
+    if hasattr(rules, "add"):  # of the versions from 2.1 on
+        rules.add("nbfused")
     OPS.fill()
     public = vars(sys.modules["nbfused.ops"])
     whole = [x for name in public["__all__"] if callable(x := public[name])]

@@ -45,7 +45,6 @@ class TorchOp:
 
     def __init__(self, call: Call, name: str) -> None:
         self.call, self.name = call, name
-        self._direct: dict[tuple[type, ...], Callable[..., Any] | None] = {}
         arguments = ", ".join(
             f"{'Tensor' if kind is None else 'Scalar'} {label}" for kind, label in
             zip(call.numbers, _labels(call), strict=True))
@@ -55,27 +54,12 @@ class TorchOp:
         lib, torch = library(), sys.modules["torch"]
         for overload in (name, f"{name}.run"):
             lib.define(overload + schema)
-            lib.impl(overload, self.compute, "CompositeExplicitAutograd")
+            lib.impl(overload, _computing(call), "CompositeExplicitAutograd")
             torch.library.register_fake(f"{NAMESPACE}::{overload}", self.infer, lib=lib)
             torch.library.register_vmap(f"{NAMESPACE}::{overload}", self.batch, lib=lib)
         lib.impl(name, self.record, "Autograd")
         packet = getattr(torch.ops.nbfused, name)
         self.recorded, self.run = packet.default, packet.run
-
-    def compute(self, *args: Any) -> Any:
-        """Run it on tensors with elements."""
-        types = tuple(map(type, args))
-        values = self.call.values(args) if any(self.call.numbers) else args
-        direct = self._direct.get(types)
-        made = None if direct is None else direct(*values)
-        if made is None:
-            call = self.call
-            made = execute(call.spec, values, dtypes=call.asked)
-            self._direct[types] = direct_call(call.spec, values, None,
-                                              dtypes=call.asked)
-        if self.call.outputs == 1:
-            return made[0] if made[0].is_contiguous() else made[0].contiguous()
-        return tuple([x.contiguous() for x in made])
 
     def infer(self, *args: Any) -> Any:
         """Tensors like the results, without elements."""
@@ -128,6 +112,34 @@ class TorchOp:
         made = run_samples(self.call, info.batch_size, in_dims, args)
         return (made[0], 0) if self.call.outputs == 1 else (
             tuple(made), (0,) * len(made))
+
+
+def _computing(call: Call) -> Callable[..., Any]:
+    """A function that runs a call on tensors with elements.
+
+    It is what compiled programs wait for: for arguments of the last types it asks
+    nothing but the direct call, without a method or a look-up.
+    """
+    spec, asked, single = call.spec, call.asked, call.outputs == 1
+    strong = any(call.numbers)
+    types: tuple[type, ...] = ()
+    direct: Callable[..., Any] | None = None
+
+    def compute(*args: Any) -> Any:
+        nonlocal types, direct
+        values = call.values(args) if strong else args
+        made = direct(*values) if direct is not None and \
+            tuple(map(type, args)) == types else None
+        if made is None:
+            made = execute(spec, values, dtypes=asked)
+            types = tuple(map(type, args))
+            direct = direct_call(spec, values, None, dtypes=asked)
+        if single:
+            x = made[0]
+            return x if x.is_contiguous() else x.contiguous()
+        return tuple([x.contiguous() for x in made])
+
+    return compute
 
 
 def define(part: Call | Gradient) -> Any:
