@@ -16,7 +16,7 @@ from ...specs import Spec
 from ...specs.base import Hashed
 from ...support.records import record
 
-__all__ = ["Call", "Gradient", "call_of", "identifier", "load", "store"]
+__all__ = ["Bound", "Call", "Gradient", "Part", "call_of", "identifier", "load", "store"]
 
 
 @record(frozen=True)
@@ -56,6 +56,24 @@ class Call(Hashed):
 
 
 @record(frozen=True)
+class Bound(Hashed):
+    """A call with its numbers.
+
+    Attributes
+    ----------
+    call
+        The call.
+    numbers
+        Those of its inputs that are numbers, in order.
+    """
+
+    call: Call
+    numbers: tuple[Any, ...]
+
+    __hash__ = Hashed.__hash__
+
+
+@record(frozen=True)
 class Gradient(Hashed):
     """The pullback of a call.
 
@@ -85,6 +103,10 @@ class Gradient(Hashed):
     __hash__ = Hashed.__hash__
 
 
+#: What has a name.
+Part = Call | Bound | Gradient
+
+
 def call_of(spec: Spec, inputs: Sequence[Any], dtypes: Any, outputs: int) -> Call:
     """The call of a spec with these arguments."""
     numbers = tuple([
@@ -97,24 +119,24 @@ def call_of(spec: Spec, inputs: Sequence[Any], dtypes: Any, outputs: int) -> Cal
     return Call(spec, asked, numbers, outputs)
 
 
-def identifier(part: Call | Gradient) -> str:
+def identifier(part: Part) -> str:
     """A name that equal calls have in every process, and only they."""
-    spec = (part.call if isinstance(part, Gradient) else part).spec
+    spec = (part if isinstance(part, Call) else part.call).spec
     name = re.sub(r"\W", "_", spec.name).strip("_") or "op"
     kind = "_gradient" if isinstance(part, Gradient) else ""
     return f"{name}{kind}_{cache.digest('op', _text(part))[:16]}"
 
 
-def store(name: str, part: Call | Gradient) -> None:
+def store(name: str, part: Part) -> None:
     """Keep a call on disk under its name, for other processes."""
     key = cache.digest("called by name", name)
     if cache.noted(key) is None:
         cache.note(key, pickle.dumps(part))
 
 
-def load(name: str) -> Call | Gradient | None:
+def load(name: str) -> Part | None:
     """The call of that name, if a process that shares the cache has stored it."""
-    found: Call | Gradient | None = cache.noted(
+    found: Part | None = cache.noted(
         cache.digest("called by name", name), pickle.loads)
     return found
 

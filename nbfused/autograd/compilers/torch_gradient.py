@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from ...scalar.typing.types import Weak
-from ..nodes import CachedRecording, RecordingPlan, SpecNode, plan
+from ..nodes import CachedRecording, RecordingPlan, plan
 from ..tape import PLAIN
-from ..torch_bridge import TENSORS, WANTED, conjugated
+from ..torch_bridge import TENSORS, conjugated
 from .identity import Call, Gradient
+from .pulling import forward_call, pull, recording_of
 from .torch_names import NAMESPACE, library
 from .torch_ops import (
     TorchOp,
     define,
     exact,
-    result_dtypes,
     symbolic_first,
     torch_dtypes,
     types_of,
@@ -55,12 +55,6 @@ def _hints(x: Any) -> tuple[int, ...]:
 def _planned(call: Call, needs: tuple[bool, ...], shapes: tuple[tuple[int, ...], ...],
              types: tuple[Any, ...]) -> RecordingPlan | None:
     return plan(call.spec, needs, shapes, types, call.asked)
-
-
-def _forward_call(call: Call, planned: RecordingPlan) -> Call:
-    """The call that also gives what is saved."""
-    dtypes = None if call.dtypes is None else (*call.dtypes, *(None,) * planned.extra)
-    return Call(planned.forward, dtypes, call.numbers, call.outputs + planned.extra)
 
 
 class GradientOp:
@@ -99,7 +93,8 @@ class GradientOp:
                            part.call.asked)
             assert planned is not None
             cached = self._known[shapes] = recording_of(planned, part.call, self.types)
-        found = pull(cached, part.call, part.present, arrays, numbers, PLAIN)
+        found = pull(cached, part.call, part.present, arrays, numbers, PLAIN,
+                     conjugated)
         given = {x.data_ptr() for x in arrays}
         made = []
         for k in part.gives:
@@ -113,45 +108,6 @@ class GradientOp:
         shapes, like = self.shapes(extents), symbolic_first(arrays)
         return [like.new_empty(shapes[k], dtype=torch_dtypes()[self.types[k]])
                 for k in self.part.gives]
-
-
-def recording_of(planned: RecordingPlan, call: Call,
-                 types: tuple[Any, ...]) -> CachedRecording:
-    """What calls of a forward spec have in common."""
-    return CachedRecording(planned, planned.forward.name, planned.tracked,
-                           results=result_dtypes(call, types))
-
-
-def pull(recording: CachedRecording, call: Call, present: Sequence[bool],
-         arrays: Sequence[Any], numbers: Sequence[Any], mode: Any) -> Sequence[Any]:
-    """Cotangents of the inputs of a call.
-
-    Parameters
-    ----------
-    arrays
-        Inputs and outputs that the plan saves, then the cotangents that are present.
-    numbers
-        Of the call.
-    """
-    planned = recording.plan
-    assert planned is not None
-    rest, values = iter(arrays), iter(numbers)
-    inputs = [None if kind is None else next(values) for kind in call.numbers]
-    inputs = [x if x is None or not kind else np.dtype(kind).type(x)
-              for x, kind in zip(inputs, call.numbers, strict=True)]
-    for k in planned.inputs:
-        if call.numbers[k] is None:
-            inputs[k] = next(rest)
-    outputs: list[Any] = [None] * call.outputs
-    for k in planned.outputs:
-        outputs[k] = next(rest)
-    cotangents = [next(rest) if some else None for some in present]
-    edges = [WANTED if need else None for need in planned.needs]
-    node = SpecNode(recording, edges, inputs, outputs, ())
-    if not planned.complex:
-        return node.pull(cotangents, node.wants, mode)
-    return [*map(conjugated, node.pull([*map(conjugated, cotangents)], node.wants,
-                                       mode))]
 
 
 @cache
@@ -182,7 +138,7 @@ def _function() -> Any:
                 results = made if isinstance(made, (tuple, list)) else (made,)
                 ctx.mark_non_differentiable(*results)
                 return tuple(results)
-            call = _forward_call(op.call, planned)
+            call = forward_call(op.call, planned)
             with outer_grad():
                 made = define(call).unrecorded(args)
             results = made if isinstance(made, (tuple, list)) else (made,)
@@ -229,4 +185,4 @@ def _in_steps(ctx: Any, present: tuple[bool, ...], arrays: Sequence[Any],
                    tuple(map(exact, ctx.shapes)), ctx.types, ctx.call.asked)
     assert planned is not None
     return pull(recording_of(planned, ctx.call, ctx.types), ctx.call, present, arrays,
-                ctx.numbers, TENSORS)
+                ctx.numbers, TENSORS, conjugated)

@@ -23,10 +23,10 @@ from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
 from .identity import Call, Gradient, identifier, store
+from .pulling import result_dtypes
 from .torch_names import MAKING, NAMESPACE, install, library
 
-__all__ = ["TorchOp", "define", "exact", "result_dtypes", "symbolic_first",
-           "torch_dtypes", "types_of"]
+__all__ = ["TorchOp", "define", "exact", "symbolic_first", "torch_dtypes", "types_of"]
 
 _LOCK = threading.RLock()
 _DEFINED: dict[str, Any] = {}
@@ -159,13 +159,6 @@ def define(part: Call | Gradient) -> Any:
                 MAKING.discard(name)
             store(name, part)
         return found
-
-
-def result_dtypes(call: Call, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
-    """Dtypes of the results: those asked for, else NumPy's."""
-    natural = call.spec.result_types(types)
-    return tuple([want or have for want, have in zip(
-        call.asked or (None,) * len(natural), natural, strict=True)])
 
 
 def types_of(values: Sequence[Any]) -> tuple[Type, ...]:
