@@ -16,7 +16,8 @@ from ...specs import Spec
 from ...specs.base import Hashed
 from ...support.records import record
 
-__all__ = ["Bound", "Call", "Gradient", "Part", "call_of", "identifier", "load", "store"]
+__all__ = ["Bound", "Call", "Gradient", "Part", "call_of", "identifier", "load",
+           "store"]
 
 
 @record(frozen=True)
@@ -71,6 +72,13 @@ class Bound(Hashed):
     numbers: tuple[Any, ...]
 
     __hash__ = Hashed.__hash__
+
+    def __repr__(self) -> str:
+        rest = iter(self.numbers)
+        given = (f"{name}={next(rest)!r}" for (_, name), kind in zip(
+            self.call.spec.parameters, self.call.numbers, strict=True)
+            if kind is not None)
+        return f"{self.call.spec.name}({', '.join(given)})"
 
 
 @record(frozen=True)

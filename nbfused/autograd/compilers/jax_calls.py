@@ -19,11 +19,10 @@ from ...arrays import Array, check_dtype
 from ...arrays.detect import is_array, library_of
 from ...dispatch.calls import run as run_spec
 from ...dispatch.calls import zero
-from ...errors import KernelTypeError, UnknownOperationError
-from ...errors import NbFusedPerformanceWarning
+from ...errors import KernelTypeError, NbFusedPerformanceWarning, UnknownOperationError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import Spec, View
-from ..calls.batched import run_batched
+from ..calls.samples import run_batched
 from ..graph import Pass
 from ..nodes import NUMBERS, RecordingPlan, is_floating, plan
 from ..tape import apply
@@ -306,7 +305,7 @@ def _no_tangent(x: Any, ad: Any) -> Any:
 
 
 def _instantiated(tangent: Any, primal: Any, ad: Any) -> Any:
-    """A tangent as an array: zeros, of JAX's dtype for tangents, where there is none."""
+    """A tangent as an array: zeros where there is none."""
     return ad.instantiate_zeros(tangent) if type(tangent) is ad.Zero else tangent
 
 

@@ -12,7 +12,7 @@ from ...arrays.detect import is_array
 from ...arrays.libraries.torch import stands_for_others
 from ...errors import KernelTypeError
 from ...specs import Spec, View
-from ..calls.batched import run_batched
+from ..calls.samples import run_batched
 from .identity import Call, call_of
 from .torch_ops import TorchOp, define, exact, types_of
 from .torch_views import run_view

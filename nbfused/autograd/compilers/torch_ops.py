@@ -22,7 +22,7 @@ from ...dispatch import direct_call, execute
 from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
-from .identity import Call, Gradient, identifier, store
+from .identity import Call, Part, identifier, store
 from .pulling import result_dtypes
 from .torch_names import MAKING, NAMESPACE, install, library
 
@@ -80,7 +80,7 @@ class TorchOp:
         if torch.autograd.forward_ad._current_level >= 0:
             self._refuse_tangents(torch, args)
         if torch.is_grad_enabled() and any(
-                [getattr(x, "requires_grad", False) for x in args]):
+                getattr(x, "requires_grad", False) for x in args):
             from .torch_gradient import record
 
             return record(self, args)
@@ -142,7 +142,7 @@ def _computing(call: Call) -> Callable[..., Any]:
     return compute
 
 
-def define(part: Call | Gradient) -> Any:
+def define(part: Part) -> Any:
     """The op of a call or of its gradient, made if it is new."""
     name = identifier(part)
     with _LOCK:

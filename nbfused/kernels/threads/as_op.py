@@ -98,7 +98,7 @@ class KernelOp:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}{near}")
         layout, leaves = layout_of(filled, self.kernel.annotations)
-        if any(map(tracked_by_library, leaves)):
+        if any(tracked_by_library(x) and library_of(x).name == "torch" for x in leaves):
             return self._on_tensors(layout, leaves)
         for name, value in zip(layout.names, leaves, strict=True):
             if is_array(value):
@@ -145,7 +145,8 @@ class KernelOp:
         return made
 
     def aval(self, name: str, rule: Any, layout: Layout,
-              leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+             leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of an output."""
         found = self._rule_value(f"the rule of output '{name}'", rule,
                                  layout.arguments(leaves))
         if isinstance(found, str) and is_array(leaves.get(found)):
