@@ -93,7 +93,7 @@ class UnsupportedError(NbFusedError, NotImplementedError):
     """Kernels of this kind lack a feature; the text names an alternative."""
 
 
-class UnknownOperationError(NbFusedError, AttributeError):
+class UnknownOperationError(NbFusedError, LookupError):
     """A program of PyTorch calls an operation that this process does not know."""
 
 

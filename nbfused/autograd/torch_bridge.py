@@ -214,7 +214,8 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             conjugates = node.recording.plan.complex
             if conjugates:
                 present = [*map(conjugated, present)]
-            again = torch.is_grad_enabled()
+            again = torch.is_grad_enabled() or \
+                torch._C._functorch.peek_interpreter_stack() is not None
             for saved in ctx.slots:
                 if saved.guarded:
                     saved.check()  # it can name what PyTorch refuses below

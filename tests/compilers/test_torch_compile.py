@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from nbfused.errors import KernelTypeError
 
 torch = pytest.importorskip("torch")
 
+ROOT = Path(nf.__file__).parent.parent
 X = np.linspace(-2.0, 2.0, 24).reshape(6, 4)
 
 
@@ -308,4 +311,5 @@ compiled = torch.compile(lambda x: square(nf.ops.exp(x)), fullgraph=True,
                          backend="aot_eager")
 assert torch.allclose(compiled(torch.ones(2)), torch.ones(2).exp() ** 2)
 """)
-    subprocess.run([sys.executable, program], check=True, timeout=120)
+    subprocess.run([sys.executable, program], check=True, timeout=120,
+                   env={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -66,12 +66,11 @@ def test_jacobians_and_their_derivatives():
     close(pull(torch.ones_like(y))[0], torch.softmax(W.reshape(-1), 0).reshape(5, 3))
 
 
-def test_batched_cotangents():
+def test_batched_cotangents_of_the_old_kind_are_refused():
     x = X.clone().requires_grad_()
-    y = ops.softmax(x)
-    found = torch.autograd.grad(y, x, torch.eye(5, dtype=x.dtype),
-                                is_grads_batched=True)[0]
-    close(found, jacrev(softmax)(X))
+    with pytest.raises(KernelTypeError, match=r"is_grads_batched=True.*torch\.func"):
+        torch.autograd.grad(ops.softmax(x), x, torch.eye(5, dtype=x.dtype),
+                            is_grads_batched=True)
 
 
 def test_parameters_of_a_module():

@@ -50,9 +50,9 @@ class TorchLibrary:
             pointer = x.data_ptr() or _address_without_storage(x)
         except RuntimeError as error:  # FakeTensor, vmap and other transforms
             raise KernelTypeError(
-                f"{name}: a {type(x).__name__} without storage of its own; call "
-                "nbfused outside torch.compile, torch.func and vmap, with a tensor "
-                "whose storage was not freed") from error
+                f"{name}: a {type(x).__name__} without storage of its own, such as "
+                "is_grads_batched=True makes; use torch.func.vmap, and tensors whose "
+                "storage was not freed") from error
         stream = None if device == "cpu" else self.stream(device)
         check_address(pointer, dtype, name)
         return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,

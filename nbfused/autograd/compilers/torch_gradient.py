@@ -161,7 +161,9 @@ def _function() -> Any:
             present = tuple([c is not None for c in cotangents])
             if not any(present):
                 return (None,) * (1 + len(planned.needs))
-            arrays = [*ctx.saved_tensors, *[c for c in cotangents if c is not None]]
+            # Wrappers of a transform that is over, as where `torch.func.vjp` has ended.
+            arrays = [*map(torch._C._functorch.unwrap_if_dead, (
+                *ctx.saved_tensors, *[c for c in cotangents if c is not None]))]
             if torch.is_grad_enabled() or any(
                     map(torch._C._functorch.is_functorch_wrapped_tensor, arrays)):
                 return None, *_in_steps(ctx, present, arrays)

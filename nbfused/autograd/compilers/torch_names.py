@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from typing import Any
@@ -12,6 +13,9 @@ from .identity import load
 __all__ = ["MAKING", "NAMESPACE", "install", "library"]
 
 NAMESPACE = "nbfused"
+
+#: How names of ops end.
+_OURS = re.compile(r"_[0-9a-f]{16}$|_\d+_[0-9a-f]{8}$")
 
 #: Names of ops that are being defined: PyTorch asks whether there are others.
 MAKING: set[str] = set()
@@ -50,7 +54,7 @@ def _namespace() -> Any:
             try:
                 return super().__getattr__(name)
             except AttributeError:
-                if name.startswith("__") or name in MAKING:
+                if name in MAKING or not _OURS.search(name):
                     raise
             part = load(name)
             if part is None:
