@@ -13,7 +13,7 @@ from .dtypes import check_dtype
 from .libraries.numpy import NUMPY
 
 __all__ = ["TORCH_DEVICES", "describe", "device_of", "dtype_of", "exact_library",
-           "is_array", "library_of"]
+           "is_array", "library_of", "way_out"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -153,6 +153,27 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
     # Variables hold arrays: they export these by DLPack, and are none themselves.
     ("nbfused", "GraphArray"): lambda: None,
 }
+
+#: How objects of other packages, which only convert to arrays, get there and back.
+_WAYS = {
+    "xarray": "use xarray.apply_ufunc({function}, {name}), which keeps its labels",
+    "pandas": "use {name}.to_numpy(), and {kind}(result, index={name}.index)",
+    "dask": "use {name}.map_blocks({function}), or {name}.compute() if it fits",
+    "scipy": "use {name}.toarray() if it fits, or its elements {name}.data",
+    "sparse": "use {name}.todense() if it fits",
+    "pint": "use {name}.magnitude, and give the result its unit",
+    "unyt": "use {name}.value, and give the result its unit",
+    "polars": "use {name}.to_numpy()",
+    "pyarrow": "use {name}.to_numpy()",
+}
+
+
+def way_out(x: Any, name: str, function: str) -> str | None:
+    """How to call `function` on an object that is no array; None if nobody knows."""
+    kind = type(x)
+    way = _WAYS.get(kind.__module__.partition(".")[0])
+    return way and way.format(name=name, function=function, kind=kind.__name__)
+
 
 _FOUND: dict[type, Library | None] = {}
 

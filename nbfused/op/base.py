@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of, is_array
+from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
 from ..errors import KernelTypeError, ScalarSyntaxError
@@ -154,10 +155,11 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
     """Raise `KernelTypeError` unless `x` is a number, array or Variable."""
     if is_number(x) or isinstance(x, (Variable, Traced)) or is_array(x):
         return
+    way = way_out(x, name, f"nf.ops.{op_name}" if op_name in OPS else op_name) or \
+        "convert it first, for example with numpy.asarray or nf.array"
     raise KernelTypeError(
         f"{op_name}: '{name}' must be an array or a number, got "
-        f"{type(x).__module__}.{type(x).__qualname__}; convert it first, for example "
-        "with numpy.asarray or nf.array")
+        f"{type(x).__module__}.{type(x).__qualname__}; {way}")
 
 
 def check_array(x: Any, op_name: str, name: str) -> None:
