@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -34,24 +35,33 @@ class _Waiting(MetaPathFinder):
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Callable[[], object]]] = {}
+        self._asked = threading.local()
 
     def find_spec(self, name: str, path: Sequence[str] | None,
                   target: ModuleType | None = None) -> ModuleSpec | None:
         """The spec that the other finders give, with a loader that calls."""
-        calls = self.calls.pop(name, None)
-        if calls is None:
+        if name not in self.calls or getattr(self._asked, "name", None) == name:
             return None
-        spec = find_spec(name)
+        self._asked.name = name
+        try:
+            spec = find_spec(name)
+        finally:
+            self._asked.name = None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Calling(spec.loader, calls)
+            spec.loader = _Calling(spec.loader, name)
         return spec
+
+    def imported(self, name: str) -> None:
+        """Call what waits for a module; a spec may be asked for without an import."""
+        for call in self.calls.pop(name, ()):
+            call()
 
 
 class _Calling(Loader):
     """A loader that calls functions after it has loaded a module."""
 
-    def __init__(self, loader: Any, calls: list[Callable[[], object]]) -> None:
-        self._loader, self._calls = loader, calls
+    def __init__(self, loader: Any, name: str) -> None:
+        self._loader, self._name = loader, name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -67,8 +77,7 @@ class _Calling(Loader):
         assert spec is not None
         spec.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        for call in self._calls:
-            call()
+        _WAITING.imported(self._name)
 
 
 _WAITING = _Waiting()
