@@ -20,7 +20,7 @@ from .registry.operations import NUMPY as _NUMPY
 from .registry.operations import OPS as _OPS
 from .registry.plugins import warn_of_unknown as _warn_of_unknown
 from .support.forks import LOCK as _LOCK
-from .support.imports import when_imported as _when_imported
+from .support.forks import when_imported as _when_imported
 from .version import __version__
 
 if TYPE_CHECKING:

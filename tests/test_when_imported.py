@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from nbfused.support.imports import when_imported
+from nbfused.support.forks import when_imported
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ _WAYS = {
 
 
 def way_out(x: Any, name: str, function: str) -> str | None:
-    """How to call `function` on an object that is no array; None if nobody knows."""
+    """Tell how `function` is called on an object that is no array; None if unknown."""
     kind = type(x)
     way = _WAYS.get(kind.__module__.partition(".")[0])
     return way and way.format(name=name, function=function, kind=kind.__name__)

@@ -251,7 +251,7 @@ class Func(PickledByName):
         return SourceText(source(self.function, kind))
 
     def __fx_create_arg__(self, tracer: Any) -> Any:
-        """What stands for it in a graph of PyTorch's compiler."""
+        """Give the node that stands for it in a graph of PyTorch's compiler."""
         return as_argument(self, tracer)
 
     def made_of(self) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ def test_another_process_that_does_not_says_what_is_missing(program, tmp_path):
 def test_names_of_operations_that_nobody_has_made():
     ops.swish(X)
     torch.export.export(Model(), (X,))
-    with pytest.raises(UnknownOperationError, match="torch.ops.nbfused.swish_0123"):
+    with pytest.raises(UnknownOperationError, match=r"torch\.ops\.nbfused\.swish_01"):
         torch.ops.nbfused.swish_0123456789abcdef  # noqa: B018
     assert not hasattr(torch.ops.nbfused, "swish")
 

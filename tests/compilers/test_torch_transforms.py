@@ -116,9 +116,9 @@ def test_a_kernel_of_threads_has_every_derivative_on_pytorchs_tape():
     close(second, 6 * X)
     with pytest.raises(KernelTypeError, match=r"torch\.func does not transform"):
         grad(lambda x: op(x).sum())(X)
+    two = nf.rawkernel(differentiable=True)(_sum).as_op(
+        outputs={"z": "x"}, block=64, grid=1)
     with pytest.raises(KernelTypeError, match="belong to two tapes"):
-        two = nf.rawkernel(differentiable=True)(_sum).as_op(
-            outputs={"z": "x"}, block=64, grid=1)
         two(x, nf.Variable(X.clone()))
 
 

@@ -1,12 +1,17 @@
 """Operations inside the compilers of PyTorch and JAX: one opaque call each.
 
-================ ======================================================================
-`identity`       what a call of an operation computes, with a name that processes share
-`torch_calls`    operations on what PyTorch traces or transforms, as calls of its ops
-`torch_gradient` the derivative of such an operation, itself one op
-`torch_ops`      ops of `torch.library`, made where they are first called
-`torch_names`    the namespace ``torch.ops.nbfused``, which finds them by their names
-`torch_views`    what moves no elements, by PyTorch's own functions
-`dynamo`         tells PyTorch's compiler which callables it calls as they are
-================ ======================================================================
+================= =====================================================================
+`dynamo`          the callables that PyTorch's compiler calls as they are
+`identity`        calls of operations, with names that processes share
+`jax_calls`       primitives of JAX with rules from the specs
+`jax_ffi`         a handler for XLA's foreign function interface, by `ctypes`
+`jax_views`       views by JAX's own functions
+`pulling`         the pullback of a call, run by whoever traces it
+`torch_callables` functions with a derivative on our tape, as ops of PyTorch
+`torch_calls`     operations on tensors that PyTorch traces or transforms
+`torch_gradient`  the derivative of an op of PyTorch, itself one op
+`torch_names`     the namespace ``torch.ops.nbfused``, which finds ops by their names
+`torch_ops`       ops of `torch.library`, made where they are first called
+`torch_views`     views by PyTorch's own functions
+================= =====================================================================
 """

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from ...registry.operations import OPS
-from ...support.imports import when_imported
+from ...support.forks import when_imported
 from .torch_names import install
 
 __all__ = ["as_argument", "called_whole", "prepare"]

@@ -1,4 +1,4 @@
-"""What a call of an operation computes, with a name that processes share."""
+"""Calls of operations, with names that processes share."""
 
 from __future__ import annotations
 

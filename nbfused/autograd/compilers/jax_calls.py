@@ -109,7 +109,7 @@ def _avals(bound: Bound, arrays: Sequence[Any]) -> list[Any]:
 
 
 class _Derivative(NamedTuple):
-    """How a call is differentiated: what runs forward, and the plan to pull back."""
+    """The derivative of a call: the call that saves, and the plan to pull back."""
 
     bound: Bound
     planned: RecordingPlan
@@ -163,7 +163,7 @@ def _avals_of_call(*arrays: Any, bound: Bound) -> list[Any]:
 
 
 def _lowered(jax: Any) -> Any:
-    """What a call is in a compiled program: a call of XLA's, or back into Python."""
+    """Give the function that runs a call in a compiled program."""
     if hasattr(jax, "ffi"):
         from .jax_ffi import TARGET, register
 

@@ -53,7 +53,7 @@ _INTERNAL = 13
 
 
 class _Head(Structure):
-    """What all structures begin with."""
+    """The beginning of all structures."""
 
     _fields_ = (("size", c_size_t), ("extension", c_void_p))
 

@@ -1,4 +1,4 @@
-"""What moves no elements, by JAX's own functions, on values that it traces."""
+"""Views by JAX's own functions, of values that it traces."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class GradientOp:
 
 @cache
 def _function() -> Any:
-    """What records a call of an op: the ``apply`` of a `torch.autograd.Function`.
+    """The ``apply`` of a `torch.autograd.Function`, which records a call of an op.
 
     It is that of the base, which asks nothing of `torch.func`: each level of its
     transforms calls the op itself.
@@ -120,7 +120,7 @@ def _function() -> Any:
     import torch
 
     def outer_grad() -> Any:
-        """What transforms outside record; PyTorch says that nobody does in here."""
+        """Let transforms outside record: PyTorch says that nobody does in here."""
         return torch.set_grad_enabled(torch._C._are_functorch_transforms_active())
 
     class Recorded(torch.autograd.Function):

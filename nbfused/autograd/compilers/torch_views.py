@@ -1,4 +1,4 @@
-"""What moves no elements, by PyTorch's own functions: its compilers know them."""
+"""Views by PyTorch's own functions, which its compilers know."""
 
 from __future__ import annotations
 
