@@ -196,6 +196,34 @@ def test_a_graph_has_one_node_for_an_operation():
         assert not any("empty" in n for n in names)
 
 
+def test_what_follows_a_call_may_be_another():
+    """Layouts, dtypes, addresses, numbers and settings that change after a call."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(lambda x: ops.swish(x, 2.0))(torch.tensor(X)).graph
+    op = next(n.target for n in graph.nodes if "nbfused" in str(n.target))
+    x = torch.tensor(X)
+    buffer = torch.tensor(np.concatenate([[0.0], X.reshape(-1)]))
+    givens = [x, x, x[:4], x.T, x.to(torch.float32), buffer[1:], x[:, ::2], x,
+              x.to(torch.float16), x[:0], x.reshape(-1), x]
+    for given in givens:
+        for beta in (2.0, 3, 0.5, 0.5):
+            exact = given.to(torch.float64).numpy()
+            found = op(given, beta)
+            assert found.dtype == given.dtype
+            assert found.is_contiguous()
+            np.testing.assert_allclose(
+                found.to(torch.float64), exact * sigmoid(beta * exact),
+                rtol=4 * torch.finfo(given.dtype).eps, atol=1e-7)
+    op(x, 2.0)
+    op(x, 2.0)
+    with nf.trace_launches() as launches:
+        op(x, 2.0)
+    assert [launch.name for launch in launches] == ["swish"]
+    with nf.use_backend("cpu"):
+        np.testing.assert_allclose(op(x, 2.0), X * sigmoid(2 * X))
+
+
 def test_modes_see_operations():
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -10,6 +10,7 @@
 `torch_callables` functions with a derivative on our tape, as ops of PyTorch
 `torch_calls`     operations on tensors that PyTorch traces or transforms
 `torch_gradient`  the derivative of an op of PyTorch, itself one op
+`torch_kernels`   the functions that run ops of PyTorch on tensors with elements
 `torch_names`     the namespace ``torch.ops.nbfused``, which finds ops by their names
 `torch_ops`       ops of `torch.library`, made where they are first called
 `torch_views`     views by PyTorch's own functions

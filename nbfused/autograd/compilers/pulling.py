@@ -33,7 +33,7 @@ def forward_call(call: Call, planned: RecordingPlan) -> Call:
 
 def recording_of(planned: RecordingPlan, call: Call,
                  types: tuple[Any, ...]) -> CachedRecording:
-    """What calls of a forward spec have in common."""
+    """The common part of calls of a forward spec."""
     return CachedRecording(planned, planned.forward.name, planned.tracked,
                            results=result_dtypes(call, types))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -18,12 +18,12 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...arrays.dtypes import SUPPORTED
-from ...dispatch import direct_call, execute
 from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
 from .identity import Call, Part, identifier, store
 from .pulling import result_dtypes
+from .torch_kernels import computing
 from .torch_names import MAKING, NAMESPACE, install, library
 
 __all__ = ["TorchOp", "define", "exact", "symbolic_first", "torch_dtypes", "types_of"]
@@ -54,7 +54,7 @@ class TorchOp:
         lib, torch = library(), sys.modules["torch"]
         for overload in (name, f"{name}.run"):
             lib.define(overload + schema)
-            lib.impl(overload, _computing(call), "CompositeExplicitAutograd")
+            lib.impl(overload, computing(call), "CompositeExplicitAutograd")
             torch.library.register_fake(f"{NAMESPACE}::{overload}", self.infer, lib=lib)
             torch.library.register_vmap(f"{NAMESPACE}::{overload}", self.batch, lib=lib)
         lib.impl(name, self.record, "Autograd")
@@ -112,34 +112,6 @@ class TorchOp:
         made = run_samples(self.call, info.batch_size, in_dims, args)
         return (made[0], 0) if self.call.outputs == 1 else (
             tuple(made), (0,) * len(made))
-
-
-def _computing(call: Call) -> Callable[..., Any]:
-    """A function that runs a call on tensors with elements.
-
-    It is what compiled programs wait for: for arguments of the last types it asks
-    nothing but the direct call, without a method or a look-up.
-    """
-    spec, asked, single = call.spec, call.asked, call.outputs == 1
-    strong = any(call.numbers)
-    types: tuple[type, ...] = ()
-    direct: Callable[..., Any] | None = None
-
-    def compute(*args: Any) -> Any:
-        nonlocal types, direct
-        values = call.values(args) if strong else args
-        made = direct(*values) if direct is not None and \
-            tuple(map(type, args)) == types else None
-        if made is None:
-            made = execute(spec, values, dtypes=asked)
-            types = tuple(map(type, args))
-            direct = direct_call(spec, values, None, dtypes=asked)
-        if single:
-            x = made[0]
-            return x if x.is_contiguous() else x.contiguous()
-        return tuple([x.contiguous() for x in made])
-
-    return compute
 
 
 def define(part: Part) -> Any:
