@@ -201,13 +201,13 @@ def test_tensors_beside_traced_values():
 
 
 def test_what_a_kernel_raises_is_an_error_of_xla(monkeypatch):
-    from nbfused.autograd.compilers import jax_calls
+    from nbfused.autograd.compilers import jax_kernels
 
     def broken(*args, **options):
         raise ValueError("no kernel today")
 
     run = jax.jit(lambda x: ops.swish(x, 3.25))
-    monkeypatch.setattr(jax_calls, "run_spec", broken)
+    monkeypatch.setattr(jax_kernels, "run", broken)
     with pytest.raises(Exception, match="ValueError: no kernel today"):
         run(jnp.asarray(X)).block_until_ready()
 

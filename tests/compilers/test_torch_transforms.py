@@ -126,3 +126,13 @@ def _sum(x, y, z):
     i = nf.grid(1)
     if i < x.shape[0]:
         z[i] = x[i] + y[i]
+
+
+def test_versions_that_are_too_old_are_named(monkeypatch):
+    from nbfused.autograd.compilers import torch_names
+    from nbfused.errors import UnsupportedError
+
+    monkeypatch.delattr(torch.library, "register_vmap")
+    torch_names.library.cache_clear()
+    with pytest.raises(UnsupportedError, match=r"register_vmap.*PyTorch 2\.5 or later"):
+        vmap(nf.elementwise(lambda x: x * 17.0))(X)

@@ -5,6 +5,7 @@
 `identity`        calls of operations, with names that processes share
 `jax_calls`       primitives of JAX with rules from the specs
 `jax_ffi`         a handler for XLA's foreign function interface, by `ctypes`
+`jax_kernels`     calls that a compiled program of JAX makes, by their numbers
 `jax_views`       views by JAX's own functions
 `pulling`         the pullback of a call, run by whoever traces it
 `torch_callables` functions with a derivative on our tape, as ops of PyTorch

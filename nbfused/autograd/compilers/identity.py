@@ -16,8 +16,8 @@ from ...specs import Spec
 from ...specs.base import Hashed
 from ...support.records import record
 
-__all__ = ["Bound", "Call", "Gradient", "Part", "call_of", "identifier", "load",
-           "store"]
+__all__ = ["Bound", "Call", "Gradient", "Part", "Placed", "call_of", "identifier",
+           "load", "store"]
 
 
 @record(frozen=True)
@@ -73,12 +73,42 @@ class Bound(Hashed):
 
     __hash__ = Hashed.__hash__
 
+    def inputs(self, arrays: Sequence[Any]) -> list[Any]:
+        """All inputs of the call."""
+        rest, numbers = iter(arrays), iter(self.numbers)
+        return self.call.values([next(rest) if kind is None else next(numbers)
+                                 for kind in self.call.numbers])
+
     def __repr__(self) -> str:
         rest = iter(self.numbers)
         given = (f"{name}={next(rest)!r}" for (_, name), kind in zip(
             self.call.spec.parameters, self.call.numbers, strict=True)
             if kind is not None)
         return f"{self.call.spec.name}({', '.join(given)})"
+
+
+@record(frozen=True)
+class Placed(Hashed):
+    """A call with its numbers, on arrays of given extents.
+
+    Attributes
+    ----------
+    bound
+        The call.
+    inputs, outputs
+        The shape and the dtype's name of each array.
+    """
+
+    bound: Bound
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    outputs: tuple[tuple[tuple[int, ...], str], ...]
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def call(self) -> Call:
+        """The call without numbers."""
+        return self.bound.call
 
 
 @record(frozen=True)
@@ -112,7 +142,7 @@ class Gradient(Hashed):
 
 
 #: What has a name.
-Part = Call | Bound | Gradient
+Part = Call | Bound | Placed | Gradient
 
 
 def call_of(spec: Spec, inputs: Sequence[Any], dtypes: Any, outputs: int) -> Call:

@@ -15,18 +15,17 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ...arrays import Array, check_dtype
+from ...arrays import check_dtype
 from ...arrays.detect import is_array, library_of
-from ...dispatch.calls import run as run_spec
-from ...dispatch.calls import zero
-from ...errors import KernelTypeError, NbFusedPerformanceWarning, UnknownOperationError
+from ...errors import KernelTypeError, NbFusedPerformanceWarning, UnsupportedError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import Spec, View
 from ..calls.samples import run_batched
 from ..graph import Pass
 from ..nodes import NUMBERS, RecordingPlan, is_floating, plan
 from ..tape import apply
-from .identity import Bound, Call, call_of, identifier, load, store
+from .identity import Bound, Call, call_of
+from .jax_kernels import number_of, run_bound, run_number
 from .jax_views import run_view
 from .pulling import forward_call, pull, recording_of, result_dtypes
 
@@ -91,17 +90,10 @@ def _types(values: Sequence[Any]) -> tuple[Any, ...]:
                   for x in values])
 
 
-def _woven(bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-    """All inputs of a call."""
-    rest, numbers = iter(arrays), iter(bound.numbers)
-    return bound.call.values([next(rest) if kind is None else next(numbers)
-                              for kind in bound.call.numbers])
-
-
 def _avals(bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     """Shape and dtype of each result."""
     shaped = sys.modules["jax"].core.ShapedArray
-    values = _woven(bound, arrays)
+    values = bound.inputs(arrays)
     shapes = bound.call.spec.out_shapes(tuple([tuple(getattr(x, "shape", ()))
                                                for x in values]))
     dtypes = result_dtypes(bound.call, _types(values))
@@ -118,7 +110,7 @@ class _Derivative(NamedTuple):
 def _derivative(bound: Bound, arrays: Sequence[Any],
                 wanted: Sequence[bool]) -> _Derivative | None:
     """Plan the derivative by some of the arrays; None if there is none."""
-    values, marks = _woven(bound, arrays), iter(wanted)
+    values, marks = bound.inputs(arrays), iter(wanted)
     needs = tuple([kind is None and next(marks) for kind in bound.call.numbers])
     planned = plan(bound.call.spec, needs,
                    tuple([tuple(getattr(x, "shape", ())) for x in values]),
@@ -139,8 +131,15 @@ class _Primitives(NamedTuple):
 def _primitives() -> _Primitives:
     """The primitives, made once JAX is imported."""
     import jax
-    from jax.extend.core import Primitive
-    from jax.interpreters import ad, batching, mlir, xla
+
+    try:
+        from jax.extend.core import Primitive
+        from jax.interpreters import ad, batching, mlir, xla
+    except ImportError as error:
+        raise UnsupportedError(
+            f"JAX {jax.__version__} has no {error.name}, by which operations are "
+            "called inside of its transforms; install JAX 0.4.36 or later, or call them "
+            "outside, or through jax.pure_callback") from error
 
     found = _Primitives(Primitive("nbfused_call"), Primitive("nbfused_tangent"))
     for primitive, avals in ((found.call, _avals_of_call),
@@ -167,12 +166,14 @@ def _lowered(jax: Any) -> Any:
     if hasattr(jax, "ffi"):
         from .jax_ffi import TARGET, register
 
-        register(_run_number)
+        register(run_number)
 
         def foreign(*arrays: Any, bound: Bound) -> Any:
-            shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype)
-                      for a in _avals(bound, arrays)]
-            return jax.ffi.ffi_call(TARGET, shapes)(*arrays, call=_number(bound))
+            made = [(tuple(a.shape), np.dtype(a.dtype)) for a in _avals(bound, arrays)]
+            given = [(tuple(x.shape), np.dtype(x.dtype)) for x in arrays]
+            return jax.ffi.ffi_call(
+                TARGET, [jax.ShapeDtypeStruct(*a) for a in made])(
+                    *arrays, call=np.int64(number_of(bound, given, made)))
 
         return foreign
     warnings.warn(
@@ -185,47 +186,12 @@ def _lowered(jax: Any) -> Any:
 
         def run(*host: Any) -> Any:
             made = [np.empty(s.shape, s.dtype) for s in shapes]
-            _run(bound, [np.asarray(x) for x in host], made)
+            run_bound(bound, [np.asarray(x) for x in host], made)
             return made
 
         return jax.pure_callback(run, shapes, *arrays)
 
     return called_back
-
-
-#: Calls by the number that compiled programs have.
-_BY_NUMBER: dict[int, Bound] = {}
-
-
-def _number(bound: Bound) -> np.int64:
-    """The number of a call, the same in every process: programs are cached on disk."""
-    name = identifier(bound)
-    number = int(name[-15:], 16)
-    if number not in _BY_NUMBER:
-        store(f"{number:x}", bound)
-        _BY_NUMBER[number] = bound
-    return np.int64(number)
-
-
-def _run_number(number: int, inputs: list[Array], outputs: list[Array]) -> None:
-    """Run the call of a number, for XLA."""
-    bound = _BY_NUMBER.get(number)
-    if bound is None:
-        found = load(f"{number:x}")
-        if not isinstance(found, Bound):
-            raise UnknownOperationError(
-                "a program that JAX compiled in another process calls an operation of "
-                "nbfused that is not known in this one; share NBFUSED_CACHE_DIR with "
-                "that process, or clear JAX's compilation cache")
-        bound = _BY_NUMBER[number] = found
-    _run(bound, inputs, outputs)
-
-
-def _run(bound: Bound, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    spec = bound.call.spec
-    for k in range(len(outputs) - len(spec.scatter_shapes), len(outputs)):
-        zero(outputs[k])  # the kernel adds to it
-    run_spec(spec, _woven(bound, inputs), outs=outputs, casting="unsafe", checked=True)
 
 
 def _jvp_of_call(primals: Sequence[Any], tangents: Sequence[Any], *,
@@ -268,7 +234,7 @@ def _pulled(bound: Bound, wanted: tuple[bool, ...], arrays: Sequence[Any],
     assert derivative is not None
     planned, call = derivative.planned, derivative.bound.call
     present = [is_floating(x.dtype) for x in outputs]
-    woven = _woven(bound, arrays)
+    woven = bound.inputs(arrays)
     saved = [woven[k] for k in planned.inputs if call.numbers[k] is None]
     saved += [outputs[k] for k in planned.outputs]
     found = pull(recording_of(planned, call, _types(woven)), call, present,
@@ -326,7 +292,7 @@ def _batched_call(values: Sequence[Any], dims: Sequence[Any], *, bound: Bound) -
     jnp = sys.modules["jax"].numpy
     size = next(x.shape[d] for x, d in zip(values, dims, strict=True)
                 if d is not None)
-    held = _woven(bound, [x if d is None else jnp.moveaxis(x, d, 0)
+    held = bound.inputs([x if d is None else jnp.moveaxis(x, d, 0)
                           for x, d in zip(values, dims, strict=True)])
     marks = iter(dims)
     has = tuple([kind is None and next(marks) is not None

@@ -26,28 +26,15 @@ from ctypes import (
     sizeof,
 )
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ...arrays import Array
 from ...arrays.device_array import DeviceLibrary
 from ...arrays.libraries.numpy import NUMPY
-from ...support.dtypes import BFLOAT16
-from ...support.loop_nests import dense_strides
 
-__all__ = ["TARGET", "register"]
+__all__ = ["TARGET", "Place", "register"]
 
 TARGET = "nbfused"
 
-#: NumPy's dtypes by XLA's numbers of its own.
-_DTYPES: dict[int, np.dtype] = {
-    **{number: np.dtype(name) for number, name in {
-        1: "bool", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "uint8",
-        7: "uint16", 8: "uint32", 9: "uint64", 10: "float16", 11: "float32",
-        12: "float64", 15: "complex64", 18: "complex128"}.items()},
-    16: BFLOAT16,
-}
 _METADATA = 1
 _INTERNAL = 13
 
@@ -127,10 +114,19 @@ class _OrdinalArguments(Structure):
 
 
 _FUNCTION = CFUNCTYPE(c_void_p, c_void_p)
-_HANDLER = CFUNCTYPE(c_void_p, POINTER(_Frame))
+_HANDLER = CFUNCTYPE(c_void_p, c_void_p)
 
-#: ``run(number, inputs, outputs)``: run a call on arrays that are described.
-Runner = Callable[[int, list[Array], list[Array]], None]
+
+class Place(NamedTuple):
+    """Where the buffers of a call are: see `Array`."""
+
+    device: str
+    stream: int | None
+    library: Any
+
+
+#: ``run(number, pointers, place)``: run a call; addresses of inputs, then of outputs.
+Runner = Callable[[int, tuple[int, ...], Place], None]
 
 
 class XlaLibrary(DeviceLibrary):
@@ -172,21 +168,15 @@ def register(run: Runner) -> None:
 _KEPT: list[Any] = []
 
 
-def _guarded(run: Runner, make: Callable[[Any], Callable[[Any], Array]],
-             ) -> Callable[[Any], int | None]:
+def _guarded(run: Runner, place_of: Callable[[int], Place]) -> Callable[[int], Any]:
     """A handler, which gives XLA an error for what is raised."""
 
-    def handler(pointer: Any) -> int | None:
-        frame = pointer.contents
-        if frame.extension and _describe(frame):
-            return None
+    def handler(frame: int) -> int | None:
         try:
-            describe = make(frame)
-            arguments, results = frame.arguments, frame.results
-            number = frame.attributes.values[0].contents.value[0]
-            run(number,
-                [describe(arguments.values[k]) for k in range(arguments.count)],
-                [describe(results.values[k]) for k in range(results.count)])
+            if _word(frame + _EXTENSION) and _describe(frame):
+                return None
+            run(_number(frame), (*_addresses(frame + _ARGUMENTS),
+                                 *_addresses(frame + _RESULTS)), place_of(frame))
         except BaseException as error:  # nothing may leave a callback of C
             return _error(frame, f"{type(error).__name__}: {error}")
         return None
@@ -194,8 +184,33 @@ def _guarded(run: Runner, make: Callable[[Any], Callable[[Any], Array]],
     return handler
 
 
-def _describe(frame: Any) -> bool:
+# The frame is read by offsets: fields of structures take four times as long.
+_EXTENSION = _Frame.extension.offset
+_ARGUMENTS, _RESULTS = _Frame.arguments.offset, _Frame.results.offset
+_ATTRIBUTES = _Frame.attributes.offset + _Attributes.values.offset
+_COUNT, _VALUES = _Values.count.offset, _Values.values.offset
+_DATA, _VALUE = _Buffer.data.offset, _Scalar.value.offset
+
+
+def _word(address: int) -> int:
+    """The word of memory at an address."""
+    return c_int64.from_address(address).value
+
+
+def _number(frame: int) -> int:
+    """The only attribute of a call."""
+    return _word(_word(_word(_word(frame + _ATTRIBUTES)) + _VALUE))
+
+
+def _addresses(values: int) -> list[int]:
+    """Addresses of the elements of arguments, or of results."""
+    first = _word(values + _VALUES)
+    return [_word(_word(first + 8 * k) + _DATA) for k in range(_word(values + _COUNT))]
+
+
+def _describe(address: int) -> bool:
     """Tell XLA which version of the interface this is, if it asks."""
+    frame = _Frame.from_address(address)
     extension = cast(frame.extension, POINTER(_MetadataExtension)).contents
     if extension.base.kind != _METADATA:
         return False
@@ -206,32 +221,30 @@ def _describe(frame: Any) -> bool:
     return True
 
 
-def _error(frame: Any, message: str) -> int | None:
+def _error(address: int, message: str) -> int | None:
+    frame = _Frame.from_address(address)
     given = _ErrorArguments(sizeof(_ErrorArguments), None, message.encode(), _INTERNAL)
     made: int | None = _FUNCTION(frame.api.contents.error_create)(
         ctypes.addressof(given))
     return made
 
 
-def _on_host(frame: Any) -> Callable[[Any], Array]:
-    return lambda buffer: _array(buffer.contents, "cpu", None, NUMPY)
+_HOST = Place("cpu", None, NUMPY)
 
 
-def _on_gpu(frame: Any) -> Callable[[Any], Array]:
+def _on_host(frame: int) -> Place:
+    return _HOST
+
+
+def _on_gpu(address: int) -> Place:
+    frame = _Frame.from_address(address)
     api = frame.api.contents
     asked = _StreamArguments(sizeof(_StreamArguments), None, frame.context, None)
     if _FUNCTION(api.stream_get)(ctypes.addressof(asked)):
         raise RuntimeError("XLA gives no stream")
     ordinal = _OrdinalArguments(sizeof(_OrdinalArguments), None, frame.context, 0)
-    if api.size > _Api.device_ordinal.offset:  # of the versions from 0.8 on
+    if api.size > _Api.device_ordinal.offset:  # older versions do not have it
         _FUNCTION(api.device_ordinal)(ctypes.addressof(ordinal))
     stream = int(asked.stream or 0)
     _XLA.use(stream)
-    device = f"cuda:{ordinal.ordinal}"
-    return lambda buffer: _array(buffer.contents, device, stream, _XLA)
-
-
-def _array(buffer: Any, device: str, stream: int | None, library: Any) -> Array:
-    shape = tuple(buffer.dims[:buffer.rank])
-    return Array(buffer.data or 0, shape, dense_strides(shape), _DTYPES[buffer.dtype],
-                 device, stream, False, library, None)
+    return Place(f"cuda:{ordinal.ordinal}", stream, _XLA)

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from ...errors import UnknownOperationError
+from ...errors import UnknownOperationError, UnsupportedError
 from .identity import load
 
 __all__ = ["MAKING", "NAMESPACE", "install", "library"]
@@ -26,6 +26,13 @@ def library() -> Any:
     """The library that our ops are defined in."""
     import torch
 
+    missing = [name for name in ("register_fake", "register_vmap")
+               if not hasattr(torch.library, name)]
+    if missing:
+        raise UnsupportedError(
+            f"PyTorch {torch.__version__} has no torch.library.{missing[0]}, by which "
+            "operations are called inside of its compiler and torch.func; install "
+            "PyTorch 2.5 or later, or call them outside")
     return torch.library.Library(NAMESPACE, "FRAGMENT")
 
 
