@@ -224,6 +224,26 @@ def test_what_follows_a_call_may_be_another():
         np.testing.assert_allclose(op(x, 2.0), X * sigmoid(2 * X))
 
 
+def test_a_cotangent_that_is_passed_on_takes_no_operation():
+    graphs = []
+
+    def keep(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiled = torch.compile(lambda x, y: ops.add(x, ops.multiply(y, y)),
+                             backend=aot_autograd(fw_compiler=keep), fullgraph=True)
+    x, y = (torch.tensor(X, requires_grad=True) for _ in range(2))
+    compiled(x, y).sum().backward()
+    np.testing.assert_array_equal(x.grad, np.ones_like(X))
+    np.testing.assert_allclose(y.grad, 2 * X)
+    names = [str(n.target) for n in graphs[1].graph.nodes if "nbfused" in str(n.target)]
+    assert len(names) == 1
+    assert "multiply" in names[0]
+
+
 def test_modes_see_operations():
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -138,8 +138,8 @@ def _primitives() -> _Primitives:
     except ImportError as error:
         raise UnsupportedError(
             f"JAX {jax.__version__} has no {error.name}, by which operations are "
-            "called inside of its transforms; install JAX 0.4.36 or later, or call them "
-            "outside, or through jax.pure_callback") from error
+            "called inside of its transforms; install JAX 0.4.36 or later, or call "
+            "them outside, or through jax.pure_callback") from error
 
     found = _Primitives(Primitive("nbfused_call"), Primitive("nbfused_tangent"))
     for primitive, avals in ((found.call, _avals_of_call),

@@ -40,7 +40,8 @@ def recording_of(planned: RecordingPlan, call: Call,
 
 def pull(recording: CachedRecording, call: Call, present: Sequence[bool],
          arrays: Sequence[Any], numbers: Sequence[Any], mode: Pass,
-         conjugated: Callable[[Any], Any] | None = None) -> Sequence[Any]:
+         conjugated: Callable[[Any], Any] | None = None,
+         gives: Sequence[int] | None = None) -> Sequence[Any]:
     """Cotangents of the inputs of a call.
 
     Parameters
@@ -53,6 +54,8 @@ def pull(recording: CachedRecording, call: Call, present: Sequence[bool],
         What runs the steps.
     conjugated
         Of complex cotangents, where the caller's are the conjugates of ours.
+    gives
+        The inputs whose cotangents are asked for; by default all that there are.
     """
     planned = recording.plan
     assert planned is not None
@@ -69,7 +72,8 @@ def pull(recording: CachedRecording, call: Call, present: Sequence[bool],
     cotangents = [next(rest) if some else None for some in present]
     edges = [_WANTED if need else None for need in planned.needs]
     node = SpecNode(recording, edges, inputs, outputs, ())
+    wanted = node.wants if gives is None else tuple(
+        [k in gives for k in range(len(node.wants))])
     if conjugated is None or not planned.complex:
-        return node.pull(cotangents, node.wants, mode)
-    return [*map(conjugated, node.pull([*map(conjugated, cotangents)], node.wants,
-                                       mode))]
+        return node.pull(cotangents, wanted, mode)
+    return [*map(conjugated, node.pull([*map(conjugated, cotangents)], wanted, mode))]

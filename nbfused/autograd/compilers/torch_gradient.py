@@ -46,10 +46,9 @@ def record(op: TorchOp, args: Sequence[Any]) -> Any:
     return made[0] if count == 1 else tuple(made[:count])
 
 
-def _hints(x: Any) -> tuple[int, ...]:
+def _hints(shape: Sequence[Any]) -> tuple[int, ...]:
     """A shape as it is at present: what is planned by it asks for 1 and equality."""
-    return tuple([n if isinstance(n, int) else n.node.hint
-                  for n in getattr(x, "shape", ())])
+    return tuple([n if isinstance(n, int) else n.node.hint for n in shape])
 
 
 def _planned(call: Call, needs: tuple[bool, ...], shapes: tuple[tuple[int, ...], ...],
@@ -94,7 +93,7 @@ class GradientOp:
             assert planned is not None
             cached = self._known[shapes] = recording_of(planned, part.call, self.types)
         found = pull(cached, part.call, part.present, arrays, numbers, PLAIN,
-                     conjugated)
+                     conjugated, part.gives)
         given = {x.data_ptr() for x in arrays}
         made = []
         for k in part.gives:
@@ -131,7 +130,9 @@ def _function() -> Any:
             ctx.set_materialize_grads(False)
             types = types_of(op.call.values(args))
             planned = _planned(op.call, ctx.needs_input_grad[1:],
-                               tuple(map(_hints, args)), types)
+                               tuple([
+                                   _hints(getattr(x, "shape", ())) for x in args]),
+                               types)
             if planned is None:
                 with outer_grad():
                     made = op.unrecorded(args)
@@ -167,17 +168,37 @@ def _function() -> Any:
             if torch.is_grad_enabled() or any(
                     map(torch._C._functorch.is_functorch_wrapped_tensor, arrays)):
                 return None, *_in_steps(ctx, present, arrays)
-            gives = tuple([k for k, want in enumerate(planned.wants) if want])
+            made = _passed_on(ctx, present, cotangents)
+            gives = tuple([k for k, want in enumerate(planned.wants)
+                           if want and k not in made])
+            if not gives:
+                return None, *[made.get(k) for k in range(len(planned.needs))]
             part = Gradient(call, tuple([
                 t.kind if isinstance(t, Weak) else np.dtype(t).name
                 for t in ctx.types]), tuple(map(len, ctx.shapes)), planned.needs,
                 present, gives)
             found = define(part).run(arrays, ctx.numbers,
                                      [n for shape in ctx.shapes for n in shape])
-            made = dict(zip(gives, found, strict=True))
+            made |= zip(gives, found, strict=True)
             return None, *[made.get(k) for k in range(len(planned.needs))]
 
     return super(torch.autograd.Function, Recorded).apply
+
+
+def _passed_on(ctx: Any, present: tuple[bool, ...], cotangents: Sequence[Any],
+               ) -> dict[int, Any]:
+    """The cotangents of inputs that are those of outputs, as in a sum."""
+    shapes = tuple(map(_hints, ctx.shapes))
+    results = ctx.planned.forward.vjp(ctx.planned.needs, shapes, present).results
+    found = {}
+    for k, ref in enumerate(results):
+        if ref is None or ref.source != "cotangent":
+            continue
+        given = cotangents[ref.index]
+        if given.dtype == torch_dtypes()[ctx.types[k]] and \
+                _hints(given.shape) == shapes[k]:
+            found[k] = given
+    return found
 
 
 def _in_steps(ctx: Any, present: tuple[bool, ...], arrays: Sequence[Any],
