@@ -231,6 +231,8 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
                         "grad; use no_grad() around the update")
     if any(o is not None and not isinstance(o, GraphArray) and tracked_by_library(o)
            for o in out):
+        if not any(getattr(o, "requires_grad", False) for o in out):
+            return _apply_torch()(spec, inputs, out, options)  # it is traced
         raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
                         "grad; use torch.no_grad() around the update, or pass "
                         "out.detach()")

@@ -50,11 +50,11 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     inner = sys.modules["torch"]._C
     traced = (inner._functorch.peek_interpreter_stack() is not None or
               inner._len_torch_dispatch_stack() > 0) and any(
-                  map(stands_for_others, inputs))
+                  map(stands_for_others, (*inputs, *(out or ()))))
     for x in inputs:
         tracked |= getattr(x, "requires_grad", False)
         if traced or type(x) not in _ORDINARY:
-            if traced or any(map(stands_for_others, inputs)):
+            if traced or any(map(stands_for_others, (*inputs, *(out or ())))):
                 from .compilers.torch_calls import run_symbolic
 
                 return run_symbolic(spec, inputs, out, options)

@@ -55,6 +55,8 @@ def cube(x, y, s):
         y[i] = x[i] * x[i] * x[i] * s
 
 
+tripled = nf.ElementwiseKernel("T x", "T y", "y = 3 * x", "tripled")
+
 cubed = cube.as_op(outputs={"y": "x"}, block=64,
                    grid=lambda x, y, s: (len(x) + 63) // 64)
 
@@ -97,6 +99,8 @@ CASES = {
     "broadcast": (lambda x: ops.multiply(x, x[0]), lambda x: x * x[0]),
     "fused": (lambda x: fused(x, x), lambda x: (np.tanh(x * x + x) * 2).sum(-1)),
     "out": (lambda x: ops.add(x, 1.0, out=torch.empty_like(x)), lambda x: x + 1),
+    "alias": (lambda x: ops.abs(x), np.abs),
+    "body in C": (tripled, lambda x: 3 * x),
     "kernel": (lambda x: cubed(x.reshape(-1), 2.0), lambda x: 2 * x.reshape(-1)**3),
     "extent": (lambda x: ops.multiply(x, x.shape[0]), lambda x: x * 6),
 }
@@ -162,6 +166,30 @@ def test_one_graph_serves_every_number():
         np.testing.assert_allclose(compiled(torch.tensor(X), beta),
                                    X * sigmoid(beta * X))
     assert len(graphs) == 2  # PyTorch leaves a float open when it has changed
+
+
+def test_an_optimiser_changes_its_arrays():
+    def step(parameter, gradient, m, v):
+        ops.adam_step(parameter, gradient, m, v, step=1)
+
+    def state():
+        return [torch.tensor(X[k]) for k in range(2)] + [
+            torch.zeros(4, dtype=torch.float64) for _ in range(2)]
+
+    ours, compiled = state(), state()
+    step(*ours)
+    torch.compile(step, fullgraph=True, backend="aot_eager")(*compiled)
+    torch.testing.assert_close(compiled, ours)
+    assert not torch.equal(ours[0], torch.tensor(X[0]))
+
+
+def test_complex_gradients_are_pytorchs():
+    z = np.array([1 + 2j, -0.5 + 1j, 2 - 1j])
+    a, b = (torch.tensor(z, requires_grad=True) for _ in range(2))
+    torch.compile(lambda z: ops.abs(ops.multiply(z, z)).sum(), fullgraph=True,
+                  backend="aot_eager")(a).backward()
+    (b * b).abs().sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "reduce-overhead"}])
@@ -311,6 +339,7 @@ def test_integers_have_to_fit():
     (lambda x: ops.softmax(x, axis=5), "axis 5 is out of bounds"),
     (lambda x: ops.matmul(x, x), "matmul"),
     (lambda x: nf.Variable(x) * 2.0, "Variable"),
+    (lambda x: nf.fill(x, 2.0), r"x\.fill_\(value\)"),
 ])
 def test_refusals_say_why(function, message):
     with pytest.raises(Exception, match=message):

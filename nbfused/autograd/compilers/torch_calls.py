@@ -39,6 +39,10 @@ def run_symbolic(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise KernelTypeError(
                 f"{spec.name}: {name} is a {type(x).__name__} beside a tensor that "
                 "PyTorch traces; expected tensors only: use torch.asarray")
+    if not any(isinstance(x, tensor) for x in inputs):
+        raise KernelTypeError(
+            f"{spec.name}: PyTorch traces 'out', and no input is a tensor; store into "
+            "it by PyTorch's own functions, such as x.fill_(value)")
     if spec.launches:
         made = _op(spec, inputs, options["dtypes"]).recorded(
             *[x.item() if isinstance(x, np.generic) else x for x in inputs])
