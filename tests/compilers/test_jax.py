@@ -36,6 +36,11 @@ def norm(x):
     return x * x
 
 
+@nf.fuse
+def fused(x, y):
+    return (ops.tanh(x * y + x) * 2.0).sum(-1)
+
+
 def layer_norm(x, scale, shift):
     centred = x - x.mean(-1, keepdims=True)
     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
@@ -64,6 +69,10 @@ CASES = {
                   lambda x: x[::-2]),
     "concatenate": (lambda x: ops.concatenate((x, x * 2), axis=0),
                     lambda x: jnp.concatenate([x, x * 2])),
+    "fused": (lambda x: fused(x, x),
+              lambda x: (jnp.tanh(x * x + x) * 2).sum(-1)),
+    "alias": (lambda x: ops.abs(x - 0.1), lambda x: jnp.abs(x - 0.1)),
+    "like": (lambda x: ops.add(x, ops.ones_like(x)), lambda x: x + 1),
     "broadcast": (lambda x: ops.multiply(x, x[0]), lambda x: x * x[0]),
 }
 

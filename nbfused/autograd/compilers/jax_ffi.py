@@ -118,7 +118,7 @@ _HANDLER = CFUNCTYPE(c_void_p, c_void_p)
 
 
 class Place(NamedTuple):
-    """Where the buffers of a call are: see `Array`."""
+    """Device, stream and library of the buffers of a call, as of an `Array`."""
 
     device: str
     stream: int | None

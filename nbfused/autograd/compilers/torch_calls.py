@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...arrays.detect import is_array
+from ...arrays.detect import is_array, library_of
 from ...arrays.libraries.torch import stands_for_others
 from ...errors import KernelTypeError
 from ...specs import Spec, View
@@ -21,8 +21,12 @@ __all__ = ["check_later", "is_symbolic", "run_samples", "run_symbolic"]
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether `x` is a tensor that PyTorch traces or transforms."""
-    return "torch" in sys.modules and stands_for_others(x)
+    """Whether `x` is an array that PyTorch or JAX traces or transforms."""
+    if not is_array(x):
+        return False
+    library = library_of(x)
+    return library.tracks(x) if library.name == "jax" else \
+        library.name == "torch" and stands_for_others(x)
 
 
 def run_symbolic(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
