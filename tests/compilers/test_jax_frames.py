@@ -86,7 +86,8 @@ def test_a_handler_reads_numbers_addresses_and_where_the_buffers_are():
 def test_on_a_gpu_it_works_on_xlas_stream(known):
     """Where the interface is too old to tell the device, there is but one."""
     size = None if known else jax_ffi._Api.device_ordinal.offset
-    place = jax_ffi._on_gpu(Frame(api_size=size).address)
+    frame = Frame(api_size=size)
+    place = jax_ffi._on_gpu(frame.address)
     assert place == Place(f"cuda:{ORDINAL * known}", STREAM, place.library)
     assert place.library.stream(place.device) == STREAM
     assert place.library.streams(place.device)() == STREAM
@@ -97,7 +98,8 @@ def test_what_is_raised_becomes_an_error_of_xla():
         raise ValueError("no kernel today")
 
     handler = jax_ffi._HANDLER(jax_ffi._guarded(broken, jax_ffi._on_host))
-    assert handler(Frame().address) == 0x1234
+    frame = Frame()
+    assert handler(frame.address) == 0x1234
     assert MESSAGES.pop() == "ValueError: no kernel today"
 
 
