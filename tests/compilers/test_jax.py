@@ -252,3 +252,29 @@ assert np.allclose(jax.jit(nf.ops.swish)(x), jax.nn.silu(x), atol=1e-6)
     for _ in range(2):
         subprocess.run([sys.executable, program], check=True, timeout=120,
                        env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def test_parts_of_a_sharded_array(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""\
+import jax, jax.numpy as jnp, numpy as np, nbfused as nf
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices("cpu")), ("i",))
+assert mesh.size == 4
+x = jnp.linspace(-2, 2, 64).reshape(8, 8)
+parts = jax.device_put(x, NamedSharding(mesh, P("i")))
+run = jax.shard_map(lambda v: nf.ops.softmax(nf.ops.swish(v)), mesh=mesh,
+                    in_specs=P("i"), out_specs=P("i"), check_vma=False)
+plain = lambda v: jax.nn.softmax(jax.nn.silu(v))
+y = jax.jit(run)(parts)
+assert y.sharding.spec == P("i")
+np.testing.assert_allclose(y, plain(x), atol=1e-6)
+np.testing.assert_allclose(jax.jit(jax.grad(lambda v: (run(v) ** 2).sum()))(parts),
+                           jax.grad(lambda v: (plain(v) ** 2).sum())(x), atol=1e-6)
+np.testing.assert_allclose(
+    jax.jit(lambda v: nf.ops.softmax(nf.ops.swish(v)))(parts), plain(x), atol=1e-6)
+""")
+    subprocess.run([sys.executable, program], check=True, timeout=120, env={
+        **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
