@@ -13,7 +13,7 @@ from .dtypes import check_dtype
 from .libraries.numpy import NUMPY
 
 __all__ = ["TORCH_DEVICES", "describe", "device_of", "dtype_of", "exact_library",
-           "is_array", "library_of", "way_out"]
+           "is_array", "is_symbolic", "library_of", "way_out"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -55,6 +55,12 @@ def is_array(x: Any) -> bool:
     Python numbers and lists are not.
     """
     return _library(type(x)) is not None
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether `x` is an array that PyTorch or JAX traces or transforms."""
+    asked: Any = getattr(_library(type(x)), "symbolic", None)
+    return asked is not None and asked(x)
 
 
 def library_of(x: Any) -> Library:

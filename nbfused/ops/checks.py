@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..arrays.detect import device_of, library_of
+from ..arrays.detect import device_of, is_symbolic, library_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
-from ..autograd.compilers.torch_calls import check_later, is_symbolic
 from ..config import config
 from ..errors import KernelTypeError, RangeError
 
@@ -56,6 +55,8 @@ def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *
         if library_of(data).name == "jax":
             return  # nobody could raise: as elsewhere in JAX there is no check
         if config.debug or data.device.type == "cpu":
+            from ..autograd.compilers.torch_calls import check_later
+
             check_later(data, low, high, message, ignored)
         return
     if low <= np.minimum.reduce(host, axis=None) and \

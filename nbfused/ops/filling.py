@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
+from ..arrays.detect import is_symbolic
 from ..arrays.traced import Traced
 from ..autograd import Variable, apply
-from ..autograd.compilers.torch_calls import is_symbolic
 from ..autograd.graph import FULL
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op

@@ -119,6 +119,10 @@ class JaxTracer(JaxLibrary):
             "operations of nf.ops and decorated functions of numbers; call anything "
             "else outside of them, or through jax.pure_callback")
 
+    def symbolic(self, x: Any) -> bool:
+        """True: JAX traces all of them."""
+        return True
+
     def tracks(self, x: Any) -> bool:
         """True: JAX traces all of them."""
         return True

@@ -157,6 +157,10 @@ class TorchLibrary:
         return _forward_mode(torch) and \
             torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
+    def symbolic(self, x: Any) -> bool:
+        """Whether PyTorch traces or transforms what is done with `x`."""
+        return stands_for_others(x)
+
     def wrote(self, arrays: Sequence[Any]) -> None:
         """Tell PyTorch's autograd that these were written to in place."""
         increment = _torch().autograd.graph.increment_version

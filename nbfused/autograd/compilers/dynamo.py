@@ -14,7 +14,6 @@ from weakref import WeakSet, WeakValueDictionary
 
 from ...registry.operations import OPS
 from ...support.forks import when_imported
-from .torch_names import install
 
 __all__ = ["as_argument", "called_whole", "prepare"]
 
@@ -46,6 +45,8 @@ def named(token: str) -> Any:
 
 def prepare() -> None:
     """Do so for all operations, once Dynamo is imported; torch is already."""
+    from .torch_names import install
+
     install()
     when_imported("torch._dynamo", _allow)
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...arrays.detect import is_array, library_of
-from ...arrays.libraries.torch import stands_for_others
+from ...arrays.detect import is_array
 from ...errors import KernelTypeError
 from ...specs import Spec, View
 from ..calls.samples import run_batched
@@ -17,16 +16,7 @@ from .identity import Call, call_of
 from .torch_ops import TorchOp, define, exact, types_of
 from .torch_views import run_view
 
-__all__ = ["check_later", "is_symbolic", "run_samples", "run_symbolic"]
-
-
-def is_symbolic(x: Any) -> bool:
-    """Whether `x` is an array that PyTorch or JAX traces or transforms."""
-    if not is_array(x):
-        return False
-    library = library_of(x)
-    return library.tracks(x) if library.name == "jax" else \
-        library.name == "torch" and stands_for_others(x)
+__all__ = ["check_later", "run_samples", "run_symbolic"]
 
 
 def run_symbolic(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,

@@ -10,8 +10,8 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple, TypeVar
 
+from ...arrays.detect import is_symbolic
 from ...autograd.compilers.dynamo import called_whole
-from ...autograd.compilers.torch_calls import is_symbolic
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
