@@ -19,7 +19,7 @@ docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: array-api-tests demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
+.PHONY: array-api-tests demo check test frameworks-test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -53,6 +53,18 @@ wheels: $(release_stamp)
 	$(RUN) -m build
 	$(RUN) -m twine check --strict dist/*
 	$(VENV)/bin/check-wheel-contents dist/*.whl
+
+# Inside PyTorch and JAX, which the other targets do without, in workers of a notebook,
+# and beside xarray, pandas, Dask and units: about six minutes on 2 cores. FRAMEWORKS= is
+# for those that are there already.
+FRAMEWORKS ?= torch jax nbclient ipykernel xarray pandas dask pint astropy sparse
+FRAMEWORK_TESTS := tests/compilers tests/arrays tests/autograd/test_torch_bridge.py \
+	tests/autograd/test_call_counts.py tests/kernels/fusing/test_fuse_torch.py \
+	tests/test_documents.py
+
+frameworks-test: $(dev_stamp)
+	$(if $(FRAMEWORKS),$(RUN) -m pip install --quiet $(FRAMEWORKS))
+	$(RUN) -m pytest -n $(JOBS) --dist worksteal -m "not variants" $(FRAMEWORK_TESTS) $(PYTEST)
 
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:

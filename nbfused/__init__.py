@@ -20,6 +20,7 @@ from .registry.operations import NUMPY as _NUMPY
 from .registry.operations import OPS as _OPS
 from .registry.plugins import warn_of_unknown as _warn_of_unknown
 from .support.forks import LOCK as _LOCK
+from .support.forks import when_imported as _when_imported
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ _NUMPY.load = lambda: import_module(".numpy_functions", __name__)
 _NAMESPACES.load = lambda: import_module(".array_api", __name__)
 config: _config.Config = _config.config
 enable(config.backend)
+_when_imported("torch", lambda: import_module(
+    ".autograd.compilers.dynamo", __name__).prepare())
 if _unknown := _config.unknown(_os.environ):
     _warn_of_unknown(_unknown)
 

@@ -12,7 +12,7 @@ __all__ = [
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
     "ScalarSyntaxError", "SettingError", "ShapeError", "TapeError",
-    "UnsupportedError",
+    "UnknownOperationError", "UnsupportedError",
 ]
 
 
@@ -91,6 +91,10 @@ class NotDifferentiableError(NbFusedError, NotImplementedError):
 
 class UnsupportedError(NbFusedError, NotImplementedError):
     """Kernels of this kind lack a feature; the text names an alternative."""
+
+
+class UnknownOperationError(NbFusedError, LookupError):
+    """A program of PyTorch calls an operation that this process does not know."""
 
 
 class InplaceModificationError(NbFusedError, RuntimeError):

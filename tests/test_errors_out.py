@@ -269,8 +269,10 @@ class TestJax:
         untouched(out)
 
     def test_tracers(self):
-        with refused(KernelTypeError, "x is a JAX tracer", "jax.pure_callback"):
-            self.jax.jit(lambda x: ops.exp(x))(self.jax.numpy.ones(3))
+        with refused(KernelTypeError, "data is a JAX tracer", "jax.pure_callback"):
+            self.jax.jit(lambda x: ops.sort(x))(self.jax.numpy.ones(3))
+        with refused(KernelTypeError, "out: exp is traced by JAX", "leave out=None"):
+            self.jax.jit(lambda x: ops.exp(x, out=x))(self.jax.numpy.ones(3))
 
     def test_two_libraries(self):
         with refused(KernelTypeError, "'x' is of numpy", "'y' is of jax"):

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "registry.operations": "",
     "arrays": "backend config registry registry.operations",
     "dispatch": "arrays backend config registry scalar specs",
-    "autograd": "arrays config dispatch registry.operations scalar specs",
+    "autograd": "arrays cache config dispatch registry.operations scalar specs",
     "op": "arrays autograd dispatch registry.operations scalar specs",
     "numpy_functions": "arrays autograd dispatch op registry.operations scalar specs",
     "array_api": "arrays autograd numpy_functions registry registry.operations",
@@ -164,8 +164,13 @@ CYCLES = {
         "a spec, its derivative and its rule for samples",
     "op.derivative op.elementwise op.func":
         "a decorator that checks rules, and the derivative that it makes",
-    "autograd.tape autograd.torch_bridge":
-        "an operation on PyTorch's tensors is a node of PyTorch's, made of operations",
+    "autograd.tape autograd.torch_bridge autograd.calls.samples "
+    "autograd.compilers.torch_calls autograd.compilers.torch_gradient "
+    "autograd.compilers.torch_names autograd.compilers.torch_ops "
+    "autograd.compilers.jax_calls "
+    "autograd.compilers.pulling":
+        "an operation on tensors of PyTorch, or on what JAX traces, is one of theirs, "
+        "with a derivative and a rule for samples that are made of operations",
 }
 
 

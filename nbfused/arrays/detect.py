@@ -13,7 +13,7 @@ from .dtypes import check_dtype
 from .libraries.numpy import NUMPY
 
 __all__ = ["TORCH_DEVICES", "describe", "device_of", "dtype_of", "exact_library",
-           "is_array", "library_of"]
+           "is_array", "is_symbolic", "library_of", "way_out"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -55,6 +55,12 @@ def is_array(x: Any) -> bool:
     Python numbers and lists are not.
     """
     return _library(type(x)) is not None
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether `x` is an array that PyTorch or JAX traces or transforms."""
+    asked: Any = getattr(_library(type(x)), "symbolic", None)
+    return asked is not None and asked(x)
 
 
 def library_of(x: Any) -> Library:
@@ -154,6 +160,27 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
     ("nbfused", "GraphArray"): lambda: None,
 }
 
+#: How objects of other packages, which only convert to arrays, get there and back.
+_WAYS = {
+    "xarray": "use xarray.apply_ufunc({function}, {name}), which keeps its labels",
+    "pandas": "use {name}.to_numpy(), and {kind}(result, index={name}.index)",
+    "dask": "use {name}.map_blocks({function}), or {name}.compute() if it fits",
+    "scipy": "use {name}.toarray() if it fits, or its elements {name}.data",
+    "sparse": "use {name}.todense() if it fits",
+    "pint": "use {name}.magnitude, and give the result its unit",
+    "unyt": "use {name}.value, and give the result its unit",
+    "polars": "use {name}.to_numpy()",
+    "pyarrow": "use {name}.to_numpy()",
+}
+
+
+def way_out(x: Any, name: str, function: str) -> str | None:
+    """Tell how `function` is called on an object that is no array; None if unknown."""
+    kind = type(x)
+    way = _WAYS.get(kind.__module__.partition(".")[0])
+    return way and way.format(name=name, function=function, kind=kind.__name__)
+
+
 _FOUND: dict[type, Library | None] = {}
 
 
@@ -186,5 +213,6 @@ def dtype_of(x: Any) -> np.dtype:
     if found is None:
         name = str(dtype).removeprefix("torch.")
         # What only stands for a tensor is not described.
-        found = _TORCH[dtype] = describe(x).dtype if is_array(x) else check_dtype(name)
+        known = is_array(x) and not library_of(x).tracks(x)
+        found = _TORCH[dtype] = describe(x).dtype if known else check_dtype(name)
     return found

@@ -7,6 +7,7 @@ nothing here knows an op.
 ================ ======================================================================
 `calls`          recorded calls of functions, and what stands for their arguments
 `check_backward` gradient checks of hand-written rules on a recorded tape
+`compilers`      operations inside the compilers of PyTorch and JAX
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
 `gradients`      gradients of callers: checked, and in memory of their own

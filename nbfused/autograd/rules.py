@@ -11,6 +11,7 @@ from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
 from .calls.keeping import Keeper, keeping
+from .compilers.dynamo import called_whole
 from .custom import (
     Argument,
     CallNode,
@@ -81,6 +82,7 @@ class custom_vjp(PickledByName):
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         update_wrapper(self, function, updated=())  # an op has a `function` of its own
+        called_whole(self)
 
     def made_of(self) -> tuple[Any, ...]:
         """The decorated function, from which a copy can be made."""

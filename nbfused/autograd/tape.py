@@ -181,6 +181,8 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             new = True
     if new:
         return apply(spec, inputs, out=out, **options)
+    if any(is_array(x) and library_of(x).name == "jax" for x in inputs):
+        return _apply_jax()(spec, inputs, out, options)
     return _apply_torch()(spec, inputs, out, options)  # the only library with a tape
 
 
@@ -189,6 +191,13 @@ def _apply_torch() -> Callable[..., tuple[Any, ...]]:
     from .torch_bridge import apply_torch
 
     return apply_torch
+
+
+@cache
+def _apply_jax() -> Callable[..., tuple[Any, ...]]:
+    from .compilers.jax_calls import run_traced
+
+    return run_traced
 
 
 def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -222,6 +231,8 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
                         "grad; use no_grad() around the update")
     if any(o is not None and not isinstance(o, GraphArray) and tracked_by_library(o)
            for o in out):
+        if not any(getattr(o, "requires_grad", False) for o in out):
+            return _apply_torch()(spec, inputs, out, options)  # it is traced
         raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
                         "grad; use torch.no_grad() around the update, or pass "
                         "out.detach()")

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import describe, is_array
 from ..arrays.detect import TORCH_DEVICES, device_of
+from ..arrays.libraries.torch import stands_for_others
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
@@ -23,7 +24,8 @@ from .nodes import SpecNode, is_floating
 from .tape import PLAIN, apply, run_recorded
 from .versions import Saved
 
-__all__ = ["apply_torch", "operation", "readable", "unusual"]
+__all__ = ["TENSORS", "WANTED", "apply_torch", "conjugated", "operation", "readable",
+           "unusual"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -45,9 +47,17 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         `out` was given.
     """
     tracked = False
+    inner = sys.modules["torch"]._C
+    traced = (inner._functorch.peek_interpreter_stack() is not None or
+              inner._len_torch_dispatch_stack() > 0) and any(
+                  map(stands_for_others, (*inputs, *(out or ()))))
     for x in inputs:
         tracked |= getattr(x, "requires_grad", False)
-        if type(x) not in _ORDINARY:
+        if traced or type(x) not in _ORDINARY:
+            if traced or any(map(stands_for_others, (*inputs, *(out or ())))):
+                from .compilers.torch_calls import run_symbolic
+
+                return run_symbolic(spec, inputs, out, options)
             _check_inputs(spec, inputs, options)
             break
     if out is not None and any(o is not None for o in out):
@@ -108,7 +118,7 @@ TENSORS = Pass(apply, lambda data, edge: data, True)
 
 
 #: The edge of what wants a gradient: PyTorch knows where it goes.
-_WANTED: Edge = (Leaf(), 0)
+WANTED: Edge = (Leaf(), 0)
 
 
 #: Edges by which of the inputs want a gradient.
@@ -116,7 +126,7 @@ _EDGES: dict[tuple[bool, ...], tuple[Edge | None, ...]] = {}
 
 
 def _edges(needs: tuple[bool, ...]) -> tuple[Edge | None, ...]:
-    found = _EDGES[needs] = tuple([_WANTED if need else None for need in needs])
+    found = _EDGES[needs] = tuple([WANTED if need else None for need in needs])
     return found
 
 
@@ -146,7 +156,7 @@ def readable() -> dict[type, bool]:
 def unusual() -> bool:
     """Whether PyTorch does not record, or something else than its tape is at work."""
     torch = sys.modules["torch"]
-    return bool(not torch.is_grad_enabled()
+    return bool(not torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
                 or torch.autograd.forward_ad._current_level >= 0
                 or torch._C._get_tracing_state() is not None)
 
@@ -203,8 +213,9 @@ def operation() -> tuple[Any, Callable[..., Any]]:
                 return (None,) * (1 + len(node.edges))
             conjugates = node.recording.plan.complex
             if conjugates:
-                present = [*map(_conjugated, present)]
-            again = torch.is_grad_enabled()
+                present = [*map(conjugated, present)]
+            again = torch.is_grad_enabled() or \
+                torch._C._functorch.peek_interpreter_stack() is not None
             for saved in ctx.slots:
                 if saved.guarded:
                     saved.check()  # it can name what PyTorch refuses below
@@ -214,7 +225,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             try:
                 mode = TENSORS if again else PLAIN
                 found = node.pull(present, node.wants, mode)
-                return (None, *(map(_conjugated, found) if conjugates else found))
+                return (None, *(map(conjugated, found) if conjugates else found))
             finally:
                 for saved in ctx.slots:
                     saved.data = None
@@ -222,7 +233,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
     return Operation, super(torch.autograd.Function, Operation).apply
 
 
-def _conjugated(x: Any) -> Any:
+def conjugated(x: Any) -> Any:
     """A complex tensor conjugated in memory, where PyTorch would only note it."""
     return x.conj().resolve_conj() if x is not None and x.is_complex() else x
 

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
+from ..arrays.detect import way_out
 from ..arrays.traced import Traced
 from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
@@ -317,11 +318,13 @@ def _check_in_memory(data: Any) -> None:
     kind = type(data)
     known = [name for name in _READING if hasattr(kind, name)]
     if known or hasattr(kind, "__array__"):
-        way = f"data.{known[0]}()" if known else "numpy.asarray(data)"
+        plain = f"data.{known[0]}()" if known else "numpy.asarray(data)"
+        way = way_out(data, "data", "f") if kind.__module__.partition(".")[0] in (
+            "pint", "unyt", "xarray") else None
         raise KernelTypeError(
             f"data is a {kind.__module__}.{kind.__qualname__}, which is no array in "
-            "memory and would be read or filled in without a word; if it fits, pass "
-            f"{way}")
+            "memory and would be read or filled in without a word; "
+            f"{way or f'if it fits, pass {plain}'}")
 
 
 def _check_like(name: str, value: Any, like: Variable) -> None:

@@ -19,10 +19,12 @@ from .allocation import OUT_OF_MEMORY
 from .launches import LAUNCHES
 from .prepared_call import PreparedCall
 
-__all__ = ["USUAL", "Caller", "Headers", "LayoutReader", "key_of", "layout_reader",
-           "make_caller", "read_layouts"]
+__all__ = ["RESTRICTED", "USUAL", "Caller", "Headers", "LayoutReader", "key_of",
+           "layout_reader", "make_caller", "read_layouts"]
 
 Types = tuple[type, ...]
+#: The backends that calls are restricted to at present, by `use_backend`; else None.
+RESTRICTED = registry.restricted.get
 
 
 @record(frozen=True)

@@ -90,10 +90,12 @@ def run_cached(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 
 def find_prepared(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-                  dtypes: Dtypes | None, like: Any = None) -> PreparedCall | None:
+                  dtypes: Dtypes | None, like: Any = None, *,
+                  casting: str = "same_kind",
+                  checked: bool = False) -> PreparedCall | None:
     """Find the call that was prepared when `spec` was run on such arrays, or None.
 
-    Parameters are those of `execute`.
+    Parameters are those of `execute`, and of `run`.
     """
     callers = spec.__dict__.get("_callers", {})
     caller: Caller | None = callers.get((*map(type, inputs), None,
@@ -101,7 +103,7 @@ def find_prepared(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     if caller is None:
         return None
     place = None if like is None else describe(like, "like").place
-    read = caller.call(inputs, outs, dtypes, "same_kind", False, place, False)
+    read = caller.call(inputs, outs, dtypes, casting, checked, place, False)
     return None if read is None else caller.prepared.get(read[0])
 
 

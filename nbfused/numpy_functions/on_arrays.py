@@ -14,7 +14,9 @@ import numpy as np
 
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.compilers.dynamo import called_whole
 from ..autograd.numpy_api.ufuncs import ufunc_operation
+from ..autograd.tape import tracked_by_library
 from ..registry.operations import NUMPY
 from .base import is_value
 
@@ -35,6 +37,7 @@ def on_arrays(name: str) -> Callable[..., Any]:
     found = getattr(np, name, None) if "." not in name else None
     source: Any = ufunc_operation(found, "__call__") if isinstance(
         found, np.ufunc) else None
+    is_operation = source is not None
     if source is None:
         source = NUMPY[f"numpy.{name}"]
 
@@ -43,11 +46,14 @@ def on_arrays(name: str) -> Callable[..., Any]:
                 isinstance(x, (Variable, Traced))
                 for x in _leaves((*args, *options.values()))):
             return source(*args, **options)
+        if is_operation and any(map(tracked_by_library, args)):
+            return source(*args, **options)  # by PyTorch or JAX, who see operations
         return _unwrapped(source(*map(_wrapped, args), **{
             k: _wrapped(x) for k, x in options.items()}))
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
+    called_whole(call)
     return call
 
 

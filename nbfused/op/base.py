@@ -12,12 +12,13 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of, is_array
+from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
-from ..scalar.typing.python_numbers import plain_number
+from ..scalar.typing.python_numbers import is_symbol, plain_number
 from ..support.dtypes import number_kind
 from ..support.records import record
 from .keywords import suggestion
@@ -131,14 +132,16 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
 
 def is_number(x: Any) -> bool:
     """Whether `x` is passed by value: a Python number or a NumPy scalar."""
-    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
+    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber)) or \
+        is_symbol(x)
 
 
 def strong_dtype(x: Any) -> np.dtype | None:
     """The dtype of an array or NumPy scalar; None for a weak Python number."""
     if isinstance(x, TracedNumber):
         return None if x.python is not None else dtype_of(x)
-    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+    if is_symbol(x) or (isinstance(x, (bool, int, float, complex))
+                        and not isinstance(x, np.generic)):
         return None
     return dtype_of(x)
 
@@ -152,10 +155,11 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
     """Raise `KernelTypeError` unless `x` is a number, array or Variable."""
     if is_number(x) or isinstance(x, (Variable, Traced)) or is_array(x):
         return
+    way = way_out(x, name, f"nf.ops.{op_name}" if op_name in OPS else op_name) or \
+        "convert it first, for example with numpy.asarray or nf.array"
     raise KernelTypeError(
         f"{op_name}: '{name}' must be an array or a number, got "
-        f"{type(x).__module__}.{type(x).__qualname__}; convert it first, for example "
-        "with numpy.asarray or nf.array")
+        f"{type(x).__module__}.{type(x).__qualname__}; {way}")
 
 
 def check_array(x: Any, op_name: str, name: str) -> None:
@@ -235,7 +239,7 @@ class Parameters:
         if types in self._accepted and not kwargs:
             return [*args, *self.defaults[len(args):]]
         values = self._bind(args, kwargs)
-        if not kwargs and not any(isinstance(v, (int, Traced))
+        if not kwargs and not any(isinstance(v, (int, Traced)) or is_symbol(v)
                                   for v in (*args, *values)) and \
                 types == tuple(map(type, values[:len(args)])):
             self._accepted.add(types)
@@ -259,6 +263,9 @@ class Parameters:
             self._refuse(args, kwargs)
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
+        if any(map(is_symbol, values)) and not all(
+                strong_dtype(x) is None or dtype_of(x).kind in "fc" for x in values):
+            values = [int(x) if is_symbol(x) else x for x in values]  # it has to fit
         if int in map(type, values) or find_traced(values) is not None:
             values = check_integers(values, self.name, self.names, self.compares)
         return values

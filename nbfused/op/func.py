@@ -9,6 +9,7 @@ from functools import partial, update_wrapper
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, overload
 
+from ..autograd.compilers.dynamo import as_argument, called_whole
 from ..errors import KernelTypeError
 from ..scalar.autodiff.custom import Rules, recursive_call, with_rules
 from ..scalar.autodiff.preferences import check_preference, preferring
@@ -76,6 +77,7 @@ class Func(PickledByName):
                     f"parameters are {', '.join(self.signature.parameters)}")
         update_wrapper(self, pyfunc, updated=())
         self.__name__: str = pyfunc.__name__
+        called_whole(self)
 
     @cached_property
     def function(self) -> Function:
@@ -247,6 +249,10 @@ class Func(PickledByName):
         from .source import source
 
         return SourceText(source(self.function, kind))
+
+    def __fx_create_arg__(self, tracer: Any) -> Any:
+        """Give the node that stands for it in a graph of PyTorch's compiler."""
+        return as_argument(self, tracer)
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the options, from which a copy can be made."""

@@ -14,6 +14,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..arrays.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
+from ..scalar.typing.python_numbers import is_symbol
 
 __all__ = [
     "boolean",
@@ -110,6 +111,8 @@ def real_number(value: Any, op_name: str, name: str) -> float:
 
 
 def _as_float(value: Any, op_name: str, name: str) -> float:
+    if is_symbol(value):
+        return float(value)  # the program is tied to it
     if not isinstance(value, (bool, int, float, np.integer, np.floating)):
         raise KernelTypeError(f"{op_name}: '{name}' must be a number, got "
                               f"{brief(value)}; pass a float")

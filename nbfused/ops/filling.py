@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
+from ..arrays.detect import is_symbolic
 from ..arrays.traced import Traced
 from ..autograd import Variable, apply
 from ..autograd.graph import FULL
@@ -71,7 +72,10 @@ def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
     >>> empty_like(np.zeros((2, 3)), "float32").dtype
     dtype('float32')
     """
-    like = describe(_array(x, "empty_like"), "x")
+    data = _array(x, "empty_like")
+    if is_symbolic(data):
+        return full_like(data, 0, dtype)
+    like = describe(data, "x")
     kind = like.dtype if dtype is None else check_dtype(dtype)
     made = like.library.finish(like.library.empty(like.shape, kind, like.device))
     return Variable(made) if isinstance(x, Variable) else made

@@ -114,7 +114,7 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
     """`take` of indices that are known to be in range; others are clamped."""
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
-    count, many = prod(indices.shape), after != 1
+    count, many = prod(indices.shape), bool(after != 1)
     inner = (after,) * many
     wide = broadcast_to(reshape(indices, (1, count, *(1,) * many)),
                         (before, count, *inner))

@@ -114,9 +114,14 @@ class JaxTracer(JaxLibrary):
     def describe(self, x: Any, name: str) -> Array:
         """Raise the error for a traced value."""
         raise KernelTypeError(
-            f"{name} is a JAX tracer ({type(x).__name__}), which has no elements yet; "
-            "call nbfused outside jax.jit, jax.grad and jax.vmap, or through "
-            "jax.pure_callback")
+            f"{name} is a JAX tracer ({type(x).__name__}), and has no elements yet, "
+            "which are needed here; inside of jax.jit, jax.grad and jax.vmap call "
+            "operations of nf.ops and decorated functions of numbers; call anything "
+            "else outside of them, or through jax.pure_callback")
+
+    def symbolic(self, x: Any) -> bool:
+        """True: JAX traces all of them."""
+        return True
 
     def tracks(self, x: Any) -> bool:
         """True: JAX traces all of them."""

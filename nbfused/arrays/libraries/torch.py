@@ -18,7 +18,7 @@ from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
-__all__ = ["TORCH", "TorchLibrary"]
+__all__ = ["TORCH", "TorchLibrary", "stands_for_others"]
 
 
 class TorchLibrary:
@@ -38,6 +38,8 @@ class TorchLibrary:
             subclass that computes otherwise; or while TorchScript traces.
         """
         dtype = _dtypes().get(x.dtype)
+        if stands_for_others(x):
+            _refuse_traced(x, name)
         _check_plain(x, name)
         if dtype is None or _unusual(x):
             _refuse(x, name)
@@ -48,9 +50,9 @@ class TorchLibrary:
             pointer = x.data_ptr() or _address_without_storage(x)
         except RuntimeError as error:  # FakeTensor, vmap and other transforms
             raise KernelTypeError(
-                f"{name}: a {type(x).__name__} without storage of its own; call "
-                "nbfused outside torch.compile, torch.func and vmap, with a tensor "
-                "whose storage was not freed") from error
+                f"{name}: a {type(x).__name__} without storage of its own, such as "
+                "is_grads_batched=True makes; use torch.func.vmap, and tensors whose "
+                "storage was not freed") from error
         stream = None if device == "cpu" else self.stream(device)
         check_address(pointer, dtype, name)
         return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
@@ -66,10 +68,12 @@ class TorchLibrary:
             "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
             "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
             unless="{x}.requires_grad and is_grad_enabled()",
-            unless_now="forward_ad._current_level >= 0 or tracing() is not None",
+            unless_now="forward_ad._current_level >= 0 or tracing() is not None or "
+                       "modes()",
             names=(("is_grad_enabled", _torch().is_grad_enabled),
                    ("forward_ad", _torch().autograd.forward_ad),
                    ("tracing", _torch()._C._get_tracing_state),
+                   ("modes", _torch()._C._len_torch_dispatch_stack),
                    ("nowhere", _address_without_storage)))
 
     def plain(self) -> Callable[[Sequence[Any]], bool]:
@@ -79,11 +83,12 @@ class TorchLibrary:
         """
         torch = _torch()
         enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
+        modes = torch._C._len_torch_dispatch_stack
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
         requires_grad = attrgetter("requires_grad")
 
         def is_plain(tensors: Sequence[Any]) -> bool:
-            if forward_ad._current_level >= 0 or tracing() is not None:
+            if forward_ad._current_level >= 0 or tracing() is not None or modes():
                 return False
             if enabled() and any(map(requires_grad, tensors)):
                 return False
@@ -147,10 +152,14 @@ class TorchLibrary:
     def tracks(self, x: Any) -> bool:
         """Whether autograd, in either mode, records operations on `x`."""
         torch = sys.modules["torch"]
-        if x.requires_grad and torch.is_grad_enabled():
+        if (x.requires_grad and torch.is_grad_enabled()) or stands_for_others(x):
             return True
         return _forward_mode(torch) and \
             torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+    def symbolic(self, x: Any) -> bool:
+        """Whether PyTorch traces or transforms what is done with `x`."""
+        return stands_for_others(x)
 
     def wrote(self, arrays: Sequence[Any]) -> None:
         """Tell PyTorch's autograd that these were written to in place."""
@@ -234,6 +243,23 @@ def _names() -> dict[np.dtype, Any]:
     return {ours: theirs for theirs, ours in _dtypes().items()}
 
 
+def stands_for_others(x: Any) -> bool:
+    """Whether PyTorch is to see what is done with a tensor: it traces, or transforms.
+
+    A mode that watches operations, as those of ``torch.utils.checkpoint``, is to, too.
+    """
+    torch = sys.modules["torch"]
+    return isinstance(x, torch.Tensor) and (
+        type(x).__module__ in _TRACERS or
+        torch._C._functorch.is_functorch_wrapped_tensor(x) or
+        torch._C._len_torch_dispatch_stack() > 0)
+
+
+#: Modules of the tensors that PyTorch's compilers compute with.
+_TRACERS = frozenset(("torch._subclasses.fake_tensor",
+                      "torch._subclasses.functional_tensor"))
+
+
 def _forward_mode(torch: Any) -> bool:
     """Whether forward-mode automatic differentiation is active."""
     level: int = torch.autograd.forward_ad._current_level
@@ -281,6 +307,14 @@ def _refuse_tracing(name: str) -> NoReturn:
         f"{name}: torch.jit.trace records PyTorch's own operations only, and would "
         "keep an empty tensor in place of a kernel's result; expected a call outside "
         "of it: split the module there, or trace what is around it")
+
+
+def _refuse_traced(x: Any, name: str) -> NoReturn:
+    raise KernelTypeError(
+        f"{name} is a {type(x).__name__} that PyTorch traces or transforms, and has no "
+        "elements yet, which are needed here; inside of torch.compile, torch.export "
+        "and torch.func call operations of nf.ops and decorated functions on tensors; "
+        "call anything else outside of them")
 
 
 def _device(device: Any, name: str) -> str:

@@ -18,15 +18,15 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...arrays.creation import array_like
-from ...arrays.traced import Traced, TracedNumber, extents
+from ...arrays.traced import Traced, extents
 from ...errors import KernelTypeError, NotDifferentiableError
-from ...scalar.typing.python_numbers import number_type
-from ...specs import Ref, Spec
+from ...specs import Spec
 from ..graph import Edge
 from ..nodes import NUMBERS, zeros
 from ..recording import RECORDING
 from ..tape import apply, record_traced
 from ..variable import Variable
+from .samples import run_batched
 
 __all__ = ["LEVEL", "SAMPLE_RULES", "Batched", "Level"]
 
@@ -73,33 +73,12 @@ class Level:
         if before is not False:  # a walk inside does not record, but the tape outside
             RECORDING.set(self.recording)
         try:
-            made = apply(spec, held, dtypes=dtypes) if not any(has) else self._batched(
-                spec, held, has, tuple([_extents(x) for x in inputs]), dtypes)
+            made = apply(spec, held, dtypes=dtypes) if not any(has) else run_batched(
+                spec, held, has, tuple([_extents(x) for x in inputs]), self.size,
+                dtypes)
         finally:
             RECORDING.set(before)
         return tuple([Batched(self, x, any(has)) for x in made])
-
-    def _batched(self, spec: Spec, held: Sequence[Any], has: tuple[bool, ...],
-                 shapes: tuple[tuple[int, ...], ...], dtypes: Any) -> list[Any]:
-        spec.out_shapes(shapes)  # its messages are of one sample
-        rule = spec.batched(has, shapes, self.size)
-        if rule is None:
-            raise KernelTypeError(
-                f"vmap: {spec.name} has no rule for many samples at once; give it an "
-                "axis for them and call it outside of vmap, or call it in a loop")
-        launches = [step for step in rule.steps if step.spec.launches]
-        if len(launches) > 1 and None in (dtypes or (None,)):
-            natural = spec.result_types(tuple(map(_type, held)))
-            dtypes = [a or b for a, b in zip(dtypes or (None,) * len(natural), natural,
-                                             strict=True)]
-        known: dict[Ref, Any] = {Ref("input", k): x for k, x in enumerate(held)}
-        for k, step in enumerate(rule.steps):
-            asked = None if dtypes is None or not step.spec.launches else tuple(
-                [None if ref is None else dtypes[ref.index] for ref in step.like])
-            outs = apply(step.spec, [known[x] if isinstance(x, Ref) else x
-                                     for x in step.inputs], dtypes=asked)
-            known |= {Ref("step", k, j): x for j, x in enumerate(outs)}
-        return [known[ref] for ref in rule.results]
 
 
 #: The innermost `vmap` whose function is running.
@@ -112,12 +91,6 @@ SAMPLE_RULES: dict[type, Callable[[Any, Level, Sequence[Any]], Any]] = {}
 
 def _extents(x: Any) -> tuple[int, ...]:
     return () if isinstance(x, NUMBERS) else extents(x)
-
-
-def _type(x: Any) -> Any:
-    if isinstance(x, TracedNumber):
-        return x.number_type
-    return number_type(x) if isinstance(x, NUMBERS) else dtype_of(x)
 
 
 def _refuse(what: str) -> Callable[..., NoReturn]:

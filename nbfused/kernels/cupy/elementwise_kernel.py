@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of
+from ...autograd.compilers.dynamo import called_whole
 from ...errors import DefinitionError, UnsupportedError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
@@ -102,6 +103,7 @@ class ElementwiseKernel:
                  options: Sequence[str] = (), loop_prep: str = "",
                  after_loop: str = "") -> None:
         check_name(name)
+        called_whole(self)
         self.in_params: tuple[ParameterInfo, ...] = parse_parameters(
             in_params, "in_params")
         self.out_params: tuple[ParameterInfo, ...] = parse_parameters(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...arrays import check_dtype, dtype_of
 from ...autograd import apply
+from ...autograd.compilers.dynamo import called_whole
 from ...errors import DefinitionError, KernelTypeError, ShapeError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
@@ -101,6 +102,7 @@ class ReductionKernel:
                  reduce_dims: bool = True, preamble: str = "",
                  options: Sequence[str] = ()) -> None:
         check_name(name)
+        called_whole(self)
         self.in_params: tuple[ParameterInfo, ...] = parse_parameters(
             in_params, "in_params")
         self.out_params: tuple[ParameterInfo, ...] = parse_parameters(

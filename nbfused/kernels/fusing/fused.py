@@ -10,6 +10,8 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple, TypeVar
 
+from ...arrays.detect import is_symbolic
+from ...autograd.compilers.dynamo import called_whole
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
@@ -66,6 +68,7 @@ class Fused(PickledByName):
 
     def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
         update_wrapper(self, function, updated=())
+        called_whole(self)
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
         self.kernel_name: str | Any = kernel_name or name.replace("<lambda>", "fused")
@@ -117,8 +120,8 @@ class Fused(PickledByName):
             if made:
                 return self._finish(made[0], args, kwargs, outside)
         given, outside = self._given(args, kwargs, outside)
-        if not given.arrays or given.traced:
-            return self.function(*args, **kwargs)
+        if not given.arrays or given.traced or any(map(is_symbolic, given.leaves)):
+            return self.function(*args, **kwargs)  # what traces it sees each step
         leaves = given.leaves
         constants = (tuple(given.constants), outside.keys)
         layout = read(leaves)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import Array, check_dtype, describe, dtype_of, is_array
+from ...arrays import Array, check_dtype, describe, dtype_of, is_array, library_of
 from ...autograd import Function, Variable
+from ...autograd.compilers.dynamo import called_whole
+from ...autograd.compilers.torch_callables import CallableOp
 from ...autograd.nodes import zeros
 from ...autograd.recording import recording
+from ...autograd.tape import tracked_by_library
 from ...errors import (
     KernelTypeError,
     NotDifferentiableError,
@@ -60,7 +64,10 @@ class KernelOp:
         self.__name__: str = kernel.__name__
         self.names: tuple[str, ...] = tuple(
             p for p in kernel.signature.parameters if p not in outputs)
+        #: By the layout of the arguments, what PyTorch calls.
+        self._ops: dict[Any, CallableOp] = {}
         self.second: SecondDerivative = SecondDerivative(kernel)
+        called_whole(self)
         self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
 
@@ -91,19 +98,34 @@ class KernelOp:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}{near}")
         layout, leaves = layout_of(filled, self.kernel.annotations)
+        if any(tracked_by_library(x) and library_of(x).name == "torch" for x in leaves):
+            return self._on_tensors(layout, leaves)
         for name, value in zip(layout.names, leaves, strict=True):
             if is_array(value):
-                self._check_library(name, describe(value, name), value)
+                self._check_library(name, describe(value, name))
         return self._function.apply(layout, *leaves)
 
-    def _check_library(self, name: str, array: Array, value: Any) -> None:
-        """Refuse an array that would lose its gradient, or is immutable."""
+    def _on_tensors(self, layout: Layout, leaves: Sequence[Any]) -> Any:
+        """Call it on tensors that PyTorch differentiates or traces."""
+        numbers = tuple([not is_array(x) for x in leaves])
+        for name, value in zip(layout.names, leaves, strict=True):
+            if isinstance(value, Variable) or (
+                    is_array(value) and library_of(value).name != "torch"):
+                raise KernelTypeError(
+                    f"{self.__name__}: '{name}' is a {type(value).__name__} beside a "
+                    "tensor that requires grad; expected tensors only: a Variable and "
+                    "such a tensor belong to two tapes")
+        known = self._ops.get((layout, numbers))
+        if known is None:
+            known = self._ops[layout, numbers] = CallableOp(
+                self.__name__, partial(_launched, self, layout),
+                partial(_avals, self, layout), numbers)
+        made = known(*leaves)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _check_library(self, name: str, array: Array) -> None:
+        """Refuse an array that is immutable."""
         library = array.library
-        if library.tracks(value):
-            raise NotDifferentiableError(
-                f"{self.__name__}: '{name}' is an array of {library.name} that "
-                "requires a gradient, which only Variables record here; pass "
-                f"nbfused.Variable({name}.detach(), requires_grad=True)")
         if not library.writable:
             raise UnsupportedError(
                 f"{self.__name__}: '{name}' is an array of {library.name}, whose "
@@ -118,12 +140,13 @@ class KernelOp:
         device = describe(like).device
         made = {}
         for name, rule in self.outputs.items():
-            shape, dtype = self._aval(name, rule, layout, leaves)
+            shape, dtype = self.aval(name, rule, layout, leaves)
             made[name] = zeros(shape, dtype, like, device)
         return made
 
-    def _aval(self, name: str, rule: Any, layout: Layout,
-              leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+    def aval(self, name: str, rule: Any, layout: Layout,
+             leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of an output."""
         found = self._rule_value(f"the rule of output '{name}'", rule,
                                  layout.arguments(leaves))
         if isinstance(found, str) and is_array(leaves.get(found)):
@@ -250,6 +273,18 @@ class KernelOp:
     def _annotation(self, layout: Layout, name: str) -> Any:
         return self.kernel.annotations.get(name) if name in self.outputs \
             else layout.annotation(name)
+
+
+def _launched(op: KernelOp, layout: Layout, *leaves: Any) -> tuple[Any, ...]:
+    """The outputs of a launch."""
+    made = op._function.apply(layout, *leaves)
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _avals(op: KernelOp, layout: Layout, *leaves: Any) -> list[Any]:
+    """Shape and dtype of each output."""
+    given = dict(zip(layout.names, leaves, strict=True))
+    return [op.aval(name, rule, layout, given) for name, rule in op.outputs.items()]
 
 
 class _Launch(Function):

@@ -9,13 +9,19 @@ import numpy as np
 
 from .promotion import Type, Weak
 
-__all__ = ["number_type", "plain_number"]
+__all__ = ["is_symbol", "number_type", "plain_number"]
 
 _KINDS = {bool: Weak("bool"), int: Weak("int"), float: Weak("float"),
           complex: Weak("complex")}
+_SYMBOLS = frozenset(("SymBool", "SymFloat", "SymInt"))
 #: What gives a number of its own class, by the base and not by the class's methods.
 _PLAIN: dict[type, Callable[[Any], Any]] = {
     int: int.__pos__, float: float.__pos__, complex: complex.__pos__}
+
+
+def is_symbol(x: Any) -> bool:
+    """Whether `x` is a number that PyTorch's compilers leave open."""
+    return type(x).__name__ in _SYMBOLS and type(x).__module__ == "torch"
 
 
 def plain_number(x: Any) -> Any:

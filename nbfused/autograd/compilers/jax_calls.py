@@ -1,0 +1,309 @@
+"""Operations on values that JAX traces: primitives with rules from the specs.
+
+``call_p`` is a call of a spec.  ``tangent_p`` is its derivative along tangents, which
+is linear in them: transposed it is the spec's pullback.  Both are differentiated,
+batched and staged as any other primitive is.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ...arrays import check_dtype
+from ...arrays.detect import is_array, library_of
+from ...errors import KernelTypeError, NbFusedPerformanceWarning, UnsupportedError
+from ...scalar.typing.python_numbers import number_type
+from ...specs import Spec, View
+from ..calls.samples import run_batched
+from ..graph import Pass
+from ..nodes import NUMBERS, RecordingPlan, is_floating, plan
+from ..tape import apply
+from .identity import Bound, Call, call_of
+from .jax_kernels import number_of, run_bound, run_number
+from .jax_views import run_view
+from .pulling import forward_call, pull, recording_of, result_dtypes
+
+__all__ = ["run_traced"]
+
+#: On traced values: each step is a call again.
+_TRACED = Pass(apply, lambda data, edge: data, True)
+
+
+def run_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: dict[str, Any]) -> tuple[Any, ...]:
+    """Run a spec on arrays of which some are traced by JAX."""
+    jax = sys.modules["jax"]
+    names = options.get("names") or [str(k) for k in range(len(inputs))]
+    if out is not None and any(o is not None for o in out):
+        raise KernelTypeError(f"out: {spec.name} is traced by JAX, whose arrays are "
+                              "immutable; leave out=None")
+    given = [_checked(x, name, spec, jax)
+             for x, name in zip(inputs, names, strict=False)]
+    if not spec.launches:
+        return (run_view(cast(View, spec), given),)
+    call = _canonical(call_of(spec, given, options["dtypes"], 0), given, jax)
+    numbers = tuple([x.item() if isinstance(x, np.generic) else x
+                     for x in given if isinstance(x, NUMBERS)])
+    made = _primitives().call.bind(
+        *[x for x in given if not isinstance(x, NUMBERS)], bound=Bound(call, numbers))
+    return tuple(made)
+
+
+def _checked(x: Any, name: str, spec: Spec, jax: Any) -> Any:
+    """An input as JAX takes it: NumPy's arrays are constants."""
+    if isinstance(x, NUMBERS) or not is_array(x):
+        return x
+    library = library_of(x).name
+    if library not in ("jax", "numpy"):
+        raise KernelTypeError(
+            f"{spec.name}: {name} is a {type(x).__name__} beside a value that JAX "
+            "traces; expected arrays of JAX: use jax.numpy.asarray")
+    if library == "numpy":
+        held = jax.dtypes.canonicalize_dtype(x.dtype)
+        if held != x.dtype:
+            raise KernelTypeError(
+                f"{spec.name}: {name} is a NumPy array of {x.dtype}, of which JAX "
+                f"would make {held} without a word; use {name}.astype('{held}'), or "
+                "jax.config.update('jax_enable_x64', True)")
+        return jax.numpy.asarray(x)
+    check_dtype(x.dtype, name)
+    return x
+
+
+def _canonical(call: Call, given: Sequence[Any], jax: Any) -> Call:
+    """The call with dtypes that JAX has: without 64 bits in its 32-bit mode."""
+    found = result_dtypes(call, _types(given))
+    held = tuple([np.dtype(jax.dtypes.canonicalize_dtype(d)) for d in found])
+    asked = tuple([have.name if have != want else before for want, have, before in zip(
+        found, held, call.dtypes or (None,) * len(found), strict=True)])
+    return Call(call.spec, asked if any(asked) else None, call.numbers, len(found))
+
+
+def _types(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([number_type(x) if isinstance(x, NUMBERS) else np.dtype(x.dtype)
+                  for x in values])
+
+
+def _avals(bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+    """Shape and dtype of each result."""
+    shaped = sys.modules["jax"].core.ShapedArray
+    values = bound.inputs(arrays)
+    shapes = bound.call.spec.out_shapes(tuple([tuple(getattr(x, "shape", ()))
+                                               for x in values]))
+    dtypes = result_dtypes(bound.call, _types(values))
+    return [shaped(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+
+
+class _Derivative(NamedTuple):
+    """The derivative of a call: the call that saves, and the plan to pull back."""
+
+    bound: Bound
+    planned: RecordingPlan
+
+
+def _derivative(bound: Bound, arrays: Sequence[Any],
+                wanted: Sequence[bool]) -> _Derivative | None:
+    """Plan the derivative by some of the arrays; None if there is none."""
+    values, marks = bound.inputs(arrays), iter(wanted)
+    needs = tuple([kind is None and next(marks) for kind in bound.call.numbers])
+    planned = plan(bound.call.spec, needs,
+                   tuple([tuple(getattr(x, "shape", ())) for x in values]),
+                   _types(values), bound.call.asked)
+    if planned is None:
+        return None
+    call = forward_call(bound.call, planned)
+    return _Derivative(Bound(_canonical(call, values, sys.modules["jax"]),
+                             bound.numbers), planned)
+
+
+class _Primitives(NamedTuple):
+    call: Any
+    tangent: Any
+
+
+@cache
+def _primitives() -> _Primitives:
+    """The primitives, made once JAX is imported."""
+    import jax
+
+    try:
+        from jax.extend.core import Primitive
+        from jax.interpreters import ad, batching, mlir, xla
+    except ImportError as error:
+        raise UnsupportedError(
+            f"JAX {jax.__version__} has no {error.name}, by which operations are "
+            "called inside of its transforms; install JAX 0.4.36 or later, or call "
+            "them outside, or through jax.pure_callback") from error
+
+    found = _Primitives(Primitive("nbfused_call"), Primitive("nbfused_tangent"))
+    for primitive, avals in ((found.call, _avals_of_call),
+                             (found.tangent, _avals_of_tangent)):
+        primitive.multiple_results = True
+        primitive.def_impl(partial(xla.apply_primitive, primitive))
+        primitive.def_abstract_eval(avals)
+    mlir.register_lowering(found.call, mlir.lower_fun(_lowered(jax)))
+    mlir.register_lowering(found.tangent, mlir.lower_fun(_pushed))
+    ad.primitive_jvps[found.call] = _jvp_of_call
+    ad.primitive_jvps[found.tangent] = _jvp_of_tangent
+    ad.primitive_transposes[found.tangent] = _transposed
+    batching.primitive_batchers[found.call] = _batched_call
+    batching.primitive_batchers[found.tangent] = _batched_tangent
+    return found
+
+
+def _avals_of_call(*arrays: Any, bound: Bound) -> list[Any]:
+    return _avals(bound, arrays)
+
+
+def _lowered(jax: Any) -> Any:
+    """Give the function that runs a call in a compiled program."""
+    if hasattr(jax, "ffi"):
+        from .jax_ffi import TARGET, register
+
+        register(run_number)
+
+        def foreign(*arrays: Any, bound: Bound) -> Any:
+            made = [(tuple(a.shape), np.dtype(a.dtype)) for a in _avals(bound, arrays)]
+            given = [(tuple(x.shape), np.dtype(x.dtype)) for x in arrays]
+            return jax.ffi.ffi_call(
+                TARGET, [jax.ShapeDtypeStruct(*a) for a in made])(
+                    *arrays, call=np.int64(number_of(bound, given, made)))
+
+        return foreign
+    warnings.warn(
+        f"JAX {jax.__version__} has no jax.ffi, so that operations of nbfused are "
+        "called through jax.pure_callback, which copies arrays; install JAX 0.5 or "
+        "later", NbFusedPerformanceWarning, stacklevel=2)
+
+    def called_back(*arrays: Any, bound: Bound) -> Any:
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in _avals(bound, arrays)]
+
+        def run(*host: Any) -> Any:
+            made = [np.empty(s.shape, s.dtype) for s in shapes]
+            run_bound(bound, [np.asarray(x) for x in host], made)
+            return made
+
+        return jax.pure_callback(run, shapes, *arrays)
+
+    return called_back
+
+
+def _jvp_of_call(primals: Sequence[Any], tangents: Sequence[Any], *,
+                 bound: Bound) -> Any:
+    from jax.interpreters import ad
+
+    wanted = [type(t) is not ad.Zero for t in tangents]
+    derivative = _derivative(bound, primals, wanted)
+    call, tangent = _primitives()
+    if derivative is None:
+        made = call.bind(*primals, bound=bound)
+        return made, [_no_tangent(x, ad) for x in made]
+    made = call.bind(*primals, bound=derivative.bound)
+    moved = iter(tangent.bind(
+        *primals, *made, *[t for t in tangents if type(t) is not ad.Zero],
+        bound=derivative.bound, wanted=tuple(wanted)))
+    count = bound.call.outputs
+    return made[:count], [
+        next(moved) if is_floating(x.dtype) else _no_tangent(x, ad)
+        for x in made[:count]]
+
+
+def _split(values: Sequence[Any], bound: Bound) -> tuple[Any, Any, Any]:
+    """Inputs, outputs and tangents of `tangent_p`."""
+    arrays = bound.call.numbers.count(None)
+    ends = arrays, arrays + bound.call.outputs
+    return values[:ends[0]], values[ends[0]:ends[1]], values[ends[1]:]
+
+
+def _avals_of_tangent(*values: Any, bound: Bound, wanted: tuple[bool, ...]) -> Any:
+    _, outputs, _ = _split(values, bound)
+    shaped = sys.modules["jax"].core.ShapedArray
+    return [shaped(x.shape, x.dtype) for x in outputs if is_floating(x.dtype)]
+
+
+def _pulled(bound: Bound, wanted: tuple[bool, ...], arrays: Sequence[Any],
+            outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """Cotangents of the wanted arrays, from one of each floating output."""
+    derivative = _derivative(bound, arrays, wanted)
+    assert derivative is not None
+    planned, call = derivative.planned, derivative.bound.call
+    present = [is_floating(x.dtype) for x in outputs]
+    woven = bound.inputs(arrays)
+    saved = [woven[k] for k in planned.inputs if call.numbers[k] is None]
+    saved += [outputs[k] for k in planned.outputs]
+    found = pull(recording_of(planned, call, _types(woven)), call, present,
+                 [*saved, *cotangents], bound.numbers, _TRACED)
+    jnp = sys.modules["jax"].numpy
+    places = [k for k, kind in enumerate(call.numbers) if kind is None]
+    return [jnp.zeros(woven[k].shape, woven[k].dtype) if found[k] is None else found[k]
+            for k, want in zip(places, wanted, strict=True) if want]
+
+
+def _pushed(*values: Any, bound: Bound, wanted: tuple[bool, ...]) -> list[Any]:
+    """Tangents of the outputs: the pullback, which is linear, pulled back itself."""
+    jax = sys.modules["jax"]
+    arrays, outputs, tangents = _split(values, bound)
+    nothing = [jax.numpy.zeros(x.shape, x.dtype) for x in outputs
+               if is_floating(x.dtype)]
+    _, back = jax.vjp(
+        lambda *cotangents: _pulled(bound, wanted, arrays, outputs, cotangents),
+        *nothing)
+    return list(back(list(tangents)))
+
+
+def _jvp_of_tangent(primals: Sequence[Any], tangents: Sequence[Any],
+                    **params: Any) -> Any:
+    jax = sys.modules["jax"]
+    from jax.interpreters import ad
+
+    return jax.jvp(partial(_pushed, **params), tuple(primals), tuple([
+        _instantiated(t, x, ad) for t, x in zip(tangents, primals, strict=True)]))
+
+
+def _no_tangent(x: Any, ad: Any) -> Any:
+    return ad.Zero(sys.modules["jax"].typeof(x).to_tangent_aval())
+
+
+def _instantiated(tangent: Any, primal: Any, ad: Any) -> Any:
+    """A tangent as an array: zeros where there is none."""
+    return ad.instantiate_zeros(tangent) if type(tangent) is ad.Zero else tangent
+
+
+def _transposed(cotangents: Sequence[Any], *values: Any, bound: Bound,
+                wanted: tuple[bool, ...]) -> list[Any]:
+    from jax.interpreters import ad
+
+    arrays, outputs, tangents = _split(values, bound)
+    found = _pulled(bound, wanted, arrays, outputs,
+                    [ad.instantiate_zeros(c) if type(c) is ad.Zero else c
+                     for c in cotangents])
+    made = [g if ad.is_undefined_primal(t) else None
+            for g, t in zip(found, tangents, strict=True)]
+    return [None] * (len(arrays) + len(outputs)) + made
+
+
+def _batched_call(values: Sequence[Any], dims: Sequence[Any], *, bound: Bound) -> Any:
+    jnp = sys.modules["jax"].numpy
+    size = next(x.shape[d] for x, d in zip(values, dims, strict=True)
+                if d is not None)
+    held = bound.inputs([x if d is None else jnp.moveaxis(x, d, 0)
+                          for x, d in zip(values, dims, strict=True)])
+    marks = iter(dims)
+    has = tuple([kind is None and next(marks) is not None
+                 for kind in bound.call.numbers])
+    shapes = tuple([tuple(getattr(x, "shape", ()))[some:]
+                    for x, some in zip(held, has, strict=True)])
+    made = run_batched(bound.call.spec, held, has, shapes, size, bound.call.asked)
+    return made, [0] * len(made)
+
+
+def _batched_tangent(values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    jax = sys.modules["jax"]
+    made = jax.vmap(partial(_pushed, **params), in_axes=tuple(dims))(*values)
+    return made, [0] * len(made)

@@ -1,0 +1,280 @@
+"""Operations inside JAX's transforms, against JAX's own functions."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.errors import KernelTypeError
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+ROOT = Path(nf.__file__).parent.parent
+X = np.linspace(-2.0, 2.0, 24).reshape(6, 4)
+LABELS = np.arange(6) % 4
+
+
+@nf.elementwise
+def damped(x, y):
+    if x > y:
+        return x * math.exp(-y)
+    return math.sin(x)
+
+
+@nf.reduction(combine="sum", post=math.sqrt)
+def norm(x):
+    return x * x
+
+
+@nf.fuse
+def fused(x, y):
+    return (ops.tanh(x * y + x) * 2.0).sum(-1)
+
+
+def layer_norm(x, scale, shift):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
+
+
+#: By name: a function of an array, and the same of JAX.
+CASES = {
+    "swish": (ops.swish, jax.nn.silu),
+    "number": (lambda x: ops.swish(x, 2.0), lambda x: x * jax.nn.sigmoid(2 * x)),
+    "mine": (lambda x: damped(x, x * x),
+             lambda x: jnp.where(x > x * x, x * jnp.exp(-x * x), jnp.sin(x))),
+    "reduction": (lambda x: norm(x, axis=0), lambda x: jnp.sqrt((x * x).sum(0))),
+    "maximum": (lambda x: ops.max(x, axis=1), lambda x: x.max(1)),
+    "softmax": (ops.softmax, jax.nn.softmax),
+    "layer_norm": (lambda x: ops.layer_norm(x, x[0], x[1]),
+                   lambda x: layer_norm(x, x[0], x[1])),
+    "product": (lambda x: ops.matmul(x, x.T, bias=x[:, 0], epilogue="tanh"),
+                lambda x: jnp.tanh(x @ x.T + x[:, 0])),
+    "labels": (lambda x: ops.cross_entropy(x, jnp.asarray(LABELS), reduction="none"),
+               lambda x: -jax.nn.log_softmax(x)[jnp.arange(6), LABELS]),
+    "take": (lambda x: ops.take(x, jnp.asarray([0, 2]), axis=0),
+             lambda x: x[jnp.asarray([0, 2])]),
+    "views": (lambda x: ops.transpose(ops.reshape(x, (-1, 2)))[:, 1:],
+              lambda x: x.reshape(-1, 2).T[:, 1:]),
+    "backwards": (lambda x: ops.getitem(x, (slice(None, None, -2),)),
+                  lambda x: x[::-2]),
+    "concatenate": (lambda x: ops.concatenate((x, x * 2), axis=0),
+                    lambda x: jnp.concatenate([x, x * 2])),
+    "fused": (lambda x: fused(x, x),
+              lambda x: (jnp.tanh(x * x + x) * 2).sum(-1)),
+    "alias": (lambda x: ops.abs(x - 0.1), lambda x: jnp.abs(x - 0.1)),
+    "like": (lambda x: ops.add(x, ops.ones_like(x)), lambda x: x + 1),
+    "broadcast": (lambda x: ops.multiply(x, x[0]), lambda x: x * x[0]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _on_the_host_in_64_bits():
+    with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
+        yield
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name):
+    ours, theirs = CASES[name]
+    x = jnp.asarray(X)
+
+    def loss(f):
+        return lambda x: (f(x) ** 2).sum()
+
+    close(jax.jit(ours)(x), theirs(x))
+    close(jax.grad(loss(ours))(x), jax.grad(loss(theirs))(x))
+    close(jax.jit(jax.grad(loss(ours)))(x), jax.grad(loss(theirs))(x))
+    direction = jnp.cos(x)
+    for got, want in zip(jax.jvp(ours, (x,), (direction,)),
+                         jax.jvp(theirs, (x,), (direction,)), strict=True):
+        close(got, want)
+
+
+@pytest.mark.parametrize("name", ["swish", "mine", "softmax", "product", "reduction"])
+def test_second_derivatives(name):
+    ours, theirs = CASES[name]
+    x = jnp.asarray(X)
+
+    def curvature(f):
+        return jax.grad(lambda x: (jax.grad(lambda t: (f(t) ** 2).sum())(x) ** 3).sum())
+
+    close(jax.jit(curvature(ours))(x), curvature(theirs)(x))
+    close(jax.jacfwd(jax.grad(lambda x: (ours(x) ** 2).sum()))(x),
+          jax.jacfwd(jax.grad(lambda x: (theirs(x) ** 2).sum()))(x))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["swish", "softmax", "reduction"])
+def test_samples(name, axis):
+    ours, theirs = CASES[name]
+    x = jnp.asarray(np.stack([X, 2 * X, X - 1], axis))
+    close(jax.jit(jax.vmap(ours, axis))(x), jax.vmap(theirs, axis)(x))
+    close(jax.vmap(jax.grad(lambda x: ours(x).sum()), axis)(x),
+          jax.vmap(jax.grad(lambda x: theirs(x).sum()), axis)(x))
+
+
+def test_scans():
+    def steps(f):
+        def run(x):
+            return jax.lax.scan(lambda c, t: (f(c) + t, c), x, jnp.ones((5, 6, 4)))[0]
+        return run
+
+    x = jnp.asarray(X)
+    close(steps(ops.swish)(x), steps(jax.nn.silu)(x))
+    close(jax.grad(lambda x: steps(ops.swish)(x).sum())(x),
+          jax.grad(lambda x: steps(jax.nn.silu)(x).sum())(x))
+
+
+def test_numbers_that_are_traced():
+    found = jax.jit(jax.grad(lambda x, beta: ops.swish(x, beta).sum(), 1))(
+        jnp.asarray(X), 2.0)
+    close(found, jax.grad(lambda x, beta: (x * jax.nn.sigmoid(beta * x)).sum(), 1)(
+        jnp.asarray(X), 2.0))
+
+
+def test_complex_gradients_are_jaxs():
+    z = jnp.asarray(X + 1j * X[::-1])
+    close(jax.grad(lambda z: jnp.abs(ops.multiply(z, z)).sum())(z),
+          jax.grad(lambda z: jnp.abs(z * z).sum())(z))
+
+
+def test_a_call_is_one_foreign_call_of_xla():
+    text = jax.jit(ops.layer_norm).lower(
+        jnp.asarray(X), jnp.ones(4), jnp.ones(4)).as_text()
+    assert text.count("stablehlo.custom_call @nbfused") == 1
+    assert text.count("stablehlo.add") == 0
+    assert "nbfused_call[bound=swish(beta=1.0)]" in str(
+        jax.make_jaxpr(ops.swish)(jnp.ones(3)))
+
+
+def test_many_threads():
+    run = jax.jit(lambda x: ops.softmax(ops.swish(x)))
+    x = jnp.asarray(X)
+    expected = run(x)
+    found = [None] * 8
+
+    def work(k):
+        with jax.enable_x64(True):  # a setting of the thread
+            for _ in range(20):
+                found[k] = run(x + k * 0)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    for y in found:
+        close(y, expected)
+
+
+def test_32_bits_mode():
+    with jax.enable_x64(False):
+        x = jnp.asarray(X, jnp.float32)
+        assert jax.jit(ops.swish)(x).dtype == jnp.float32
+        assert jax.jit(lambda x: ops.argmax(x, axis=0))(x).dtype == jnp.int32
+        assert jax.jit(ops.mean)(jnp.arange(5)).dtype == jnp.float32
+        with pytest.raises(KernelTypeError, match=r"float64, of which JAX.*astype"):
+            jax.jit(lambda x: ops.add(x, np.ones(4)))(x)
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x: ops.exp(x, out=x), "out: exp is traced by JAX"),
+    (lambda x: ops.sort(x), "is a JAX tracer"),
+    (lambda x: nf.Variable(x), "is a JAX tracer"),
+    (lambda x: ops.softmax(x, axis=5), "axis 5 is out of bounds"),
+    (lambda x: ops.matmul(x, x), "expected equal extents"),
+])
+def test_refusals_say_why(function, message):
+    with pytest.raises(Exception, match=message):
+        jax.jit(function)(jnp.asarray(X))
+
+
+def test_tensors_beside_traced_values():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(KernelTypeError, match="beside a value that JAX traces"):
+        jax.jit(lambda x: ops.add(x, torch.ones(4)))(jnp.asarray(X))
+
+
+def test_what_a_kernel_raises_is_an_error_of_xla(monkeypatch):
+    from nbfused.autograd.compilers import jax_kernels
+
+    def broken(*args, **options):
+        raise ValueError("no kernel today")
+
+    run = jax.jit(lambda x: ops.swish(x, 3.25))
+    monkeypatch.setattr(jax_kernels, "run", broken)
+    with pytest.raises(Exception, match="ValueError: no kernel today"):
+        run(jnp.asarray(X)).block_until_ready()
+
+
+def test_without_a_door_for_foreign_functions(monkeypatch):
+    from nbfused.autograd.compilers import jax_calls
+    from nbfused.errors import NbFusedPerformanceWarning
+
+    monkeypatch.delattr(jax, "ffi")
+    jax_calls._primitives.cache_clear()
+    x = jnp.asarray(X)
+    try:
+        with pytest.warns(NbFusedPerformanceWarning, match=r"jax\.pure_callback"):
+            found = jax.jit(lambda x: ops.swish(x))(x)
+        close(found, jax.nn.silu(x))
+        close(jax.grad(lambda x: ops.softmax(x)[0, 0])(x),  # without a second warning
+              jax.grad(lambda x: jax.nn.softmax(x)[0, 0])(x))
+    finally:
+        jax_calls._primitives.cache_clear()
+
+
+def test_a_compiled_program_from_another_process(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(f"""\
+import jax, jax.numpy as jnp, numpy as np, nbfused as nf
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_compilation_cache_dir", {str(tmp_path / "jax")!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+x = jnp.linspace(-1, 1, 8)
+assert np.allclose(jax.jit(nf.ops.swish)(x), jax.nn.silu(x), atol=1e-6)
+""")
+    for _ in range(2):
+        subprocess.run([sys.executable, program], check=True, timeout=120,
+                       env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def test_parts_of_a_sharded_array(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""\
+import jax, jax.numpy as jnp, numpy as np, nbfused as nf
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices("cpu")), ("i",))
+assert mesh.size == 4
+x = jnp.linspace(-2, 2, 64).reshape(8, 8)
+parts = jax.device_put(x, NamedSharding(mesh, P("i")))
+run = jax.shard_map(lambda v: nf.ops.softmax(nf.ops.swish(v)), mesh=mesh,
+                    in_specs=P("i"), out_specs=P("i"), check_vma=False)
+plain = lambda v: jax.nn.softmax(jax.nn.silu(v))
+y = jax.jit(run)(parts)
+assert y.sharding.spec == P("i")
+np.testing.assert_allclose(y, plain(x), atol=1e-6)
+np.testing.assert_allclose(jax.jit(jax.grad(lambda v: (run(v) ** 2).sum()))(parts),
+                           jax.grad(lambda v: (plain(v) ** 2).sum())(x), atol=1e-6)
+np.testing.assert_allclose(
+    jax.jit(lambda v: nf.ops.softmax(nf.ops.swish(v)))(parts), plain(x), atol=1e-6)
+""")
+    subprocess.run([sys.executable, program], check=True, timeout=120, env={
+        **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
