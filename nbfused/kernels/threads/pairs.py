@@ -37,6 +37,8 @@ class Pairs:
     def primal(self, name: str, value: Any, annotation: Any) -> Any:
         """`value` with arrays in place of pairs."""
         expected = fields_of(annotation)
+        if expected is not None and _two_structs(value, expected):
+            value = Dual(*value)
         if isinstance(value, Dual):
             parts = parts_in(value.primal, expected)
             if parts is None:
@@ -72,6 +74,13 @@ class Pairs:
         found = {n: Dual(v, parts[n]) if parts_in(v, None) is not None or
                  is_array(plain(parts[n])) else v for n, v in primal.items()}
         return tuple(found.values()) if _is_tuple(primal) else found
+
+
+def _two_structs(value: Any, expected: Mapping[str, Any]) -> bool:
+    """True of a plain tuple of two structs with these fields."""
+    return type(value) is tuple and len(value) == 2 and all(
+        type(v) not in (tuple, list) and (parts_of(v) or {}).keys() ==
+        expected.keys() for v in value)
 
 
 def label_of(name: str, part: Any) -> str:
