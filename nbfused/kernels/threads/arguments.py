@@ -10,6 +10,7 @@ import numpy as np
 
 from ...arrays import Array, describe, is_array
 from ...autograd import Variable
+from ...autograd.recording import recording
 from ...errors import KernelTypeError, NotDifferentiableError
 from ...scalar.ir.nodes import Literal
 from ...scalar.language.composite import Composite
@@ -248,7 +249,7 @@ class _Taking:
 
     def unwrap_variable(self, name: str, value: Variable) -> Any:
         """The array of a Variable, if nothing is lost by that."""
-        if value.requires_grad:
+        if value.requires_grad and recording():
             raise self.gradient_lost(
                 name, "a Variable", "pass its .data" if value.shape else
                 f"pass {name}.item(); .as_op takes it as an array of one "

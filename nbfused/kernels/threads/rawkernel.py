@@ -25,6 +25,7 @@ from .as_op import KernelOp
 from .derivatives import Derivative
 from .launching import Launching, Options
 from .recording.stale import Contents, contents_of
+from .taped import is_taped, launch_taped
 from .source import for_arguments, kernel_source, recorded_bytes
 from .views import annotation_of, note_structs, structs_in
 
@@ -113,6 +114,9 @@ class ThreadKernel(Launching, PickledByName):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
+        if is_taped(arguments):
+            launch_taped(self, arguments, options)
+            return
         flat = self.flatten(arguments, options.check)
         spec = self.spec(flat)
         found = contents_of(spec, flat) if config.debug else {}

@@ -1,0 +1,231 @@
+"""Launches on Variables that require a gradient: each is a node of the tape.
+
+What the kernel writes to becomes, as in ``x += y``, the result of the launch: the
+kernel runs on copies, and the Variables become these, so that what was recorded of them
+before stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...arrays import Array, dtype_of, is_array
+from ...autograd import Function, Variable
+from ...autograd.numpy_api.in_place import replace
+from ...autograd.recording import no_grad, recording
+from ...dispatch.calls import COPY
+from ...dispatch.execute import execute
+from ...errors import KernelTypeError, NotDifferentiableError, TapeError
+from ...specs import Raw
+from ...support.records import record
+from .launching import Options
+from .leaves import Layout, layout_of
+from .pairs import gradient_buffer, in_dtypes_of
+from .recording.tapes import derivative_kernel
+from .views import Dual, ViewType, is_floating
+
+if TYPE_CHECKING:
+    from .rawkernel import ThreadKernel
+
+__all__ = ["is_taped", "launch_taped"]
+
+
+def is_taped(arguments: Mapping[str, Any]) -> bool:
+    """True if one of the arguments is a Variable that requires a gradient."""
+    return recording() and any(map(_tracked, arguments.values()))
+
+
+def _tracked(value: Any) -> bool:
+    if isinstance(value, Variable):
+        return value.requires_grad
+    if isinstance(value, Mapping):
+        return any(map(_tracked, value.values()))
+    if isinstance(value, (tuple, list)):
+        return any(map(_tracked, value))
+    fields = getattr(value, "__dataclass_fields__", None)
+    return fields is not None and not isinstance(value, type) and any(
+        _tracked(getattr(value, n)) for n in fields)
+
+
+@record(eq=False)
+class _Call:
+    """One launch.
+
+    Attributes
+    ----------
+    kernel, options, layout
+        What was launched, how, and the structure of its arguments.
+    changed
+        The floating leaves that it writes to.
+    needed
+        Those of them whose values before the launch the derivative reads.
+    paired
+        The leaves for which the derivative takes a pair.
+    """
+
+    kernel: ThreadKernel
+    options: Options
+    layout: Layout
+    changed: tuple[str, ...]
+    needed: frozenset[str]
+    paired: tuple[str, ...]
+
+
+def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
+                 options: Options) -> None:
+    """Launch, and record the node; written Variables become its results.
+
+    Raises
+    ------
+    NotDifferentiableError
+        The gradient would be lost: in an array that is written to and is no Variable,
+        or as a parameter has no derivative.
+    TapeError
+        The kernel writes to a leaf of the tape.
+    """
+    layout, leaves = layout_of(arguments, kernel.annotations)
+    given = dict(zip(layout.names, leaves, strict=True))
+    plain = {n: _plain(v) for n, v in given.items()}
+    with no_grad():
+        flat = kernel.flatten(layout.arguments(plain), options.check)
+    spec = kernel.spec(flat)
+    names = [leaf.name for leaf in flat.leaves]
+    written = {n for p, n in zip(spec.function.params, names, strict=True)
+               if p in spec.written}
+    paired = tuple(leaf.name for leaf in flat.leaves if _may_pair(kernel, leaf))
+    changed = tuple(n for n in names if n in written and n in paired)
+    _check(kernel, given, written, paired)
+    call = _Call(kernel, options, layout, changed,
+                 _needed(kernel, spec, names, paired), paired)
+    results = _Launched.apply(call, *leaves)
+    for name, made in zip(changed, results if len(changed) > 1 else (results,),
+                          strict=True):
+        replace(given[name], made, "launch")
+
+
+def _plain(x: Any) -> Any:
+    return x.data if isinstance(x, Variable) else x
+
+
+def _may_pair(kernel: ThreadKernel, leaf: Any) -> bool:
+    """True if the derivative takes a pair for a leaf."""
+    view = leaf.annotation
+    declared = view.differentiable if isinstance(view, ViewType) \
+        else kernel.differentiable
+    return declared and type(leaf.value) is Array and is_floating(leaf.value.dtype)
+
+
+def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
+           paired: Sequence[str]) -> None:
+    """Refuse a launch that would lose a gradient."""
+    for name, value in given.items():
+        tracked = isinstance(value, Variable) and value.requires_grad
+        if tracked and name not in paired:
+            raise NotDifferentiableError(
+                f"{kernel.__name__}: '{name}' is a Variable that requires a gradient, "
+                "and the parameter has no derivative; declare the kernel "
+                "differentiable=True or annotate it with DiffView, or pass "
+                f"{name}.data")
+        if name in written and name in paired and not isinstance(value, Variable):
+            raise NotDifferentiableError(
+                f"{kernel.__name__}: the launch writes to '{name}', an array, and the "
+                "gradient of what other Variables contribute would be lost; pass "
+                f"nbfused.Variable({name}), or annotate it with View")
+        if tracked and name in written and value.is_leaf:
+            raise TapeError(
+                f"{kernel.__name__}: the launch writes to '{name}', a leaf that "
+                f"requires a gradient, whose values before it would be lost; pass "
+                f"{name}.copy(), or launch inside no_grad()")
+    if not any(n in paired for n in written):
+        raise KernelTypeError(
+            f"{kernel.__name__}: an argument requires a gradient, and the launch "
+            "writes to no floating array that has a derivative; launch inside "
+            "no_grad()")
+
+
+def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
+            paired: Sequence[str]) -> frozenset[str]:
+    """What the derivative reads of arrays that the kernel reads and writes."""
+    if kernel.rules:
+        found = spec.written
+    else:
+        derived = derivative_kernel(spec, tuple(n in paired for n in names), "bwd")
+        found = spec.revised if derived.tapes else spec.revised & derived.spec.read
+    return frozenset(n for p, n in zip(spec.function.params, names, strict=True)
+                     if p in found)
+
+
+def _copy(array: Any) -> Any:
+    return execute(COPY, (array,), dtypes=(dtype_of(array),))[0]
+
+
+class _Launched(Function):
+    """The tape's node of a launch: gives what it wrote to."""
+
+    @classmethod
+    def forward(cls, ctx: Any, call: _Call, *args: Any) -> Any:
+        """Launch on copies of what is written."""
+        plain = dict(zip(call.layout.names, map(_plain, args), strict=True))
+        before = dict(zip(call.layout.names, args, strict=True))
+        made = {n: _copy(plain[n]) for n in call.changed}
+        with no_grad():
+            call.kernel.start(call.layout.arguments({**plain, **made}), call.options)
+        ctx.call = call
+        #: Arrays of which the derivative looks at the shapes only.
+        ctx.unread = {n: made[n] for n in call.changed if n not in call.needed}
+        kept = {n: Variable(_copy(plain[n])) if n in call.needed and
+                before[n].requires_grad is False else before[n]
+                for n in before if n not in ctx.unread}
+        ctx.numbers = {n: v for n, v in kept.items() if not isinstance(v, Variable)}
+        ctx.arrays = tuple(n for n, v in kept.items() if isinstance(v, Variable))
+        ctx.save_for_backward(*(kept[n] for n in ctx.arrays))
+        results = tuple(Variable(made[n]) for n in call.changed)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Launch the derivative on pairs."""
+        call: _Call = ctx.call
+        saved = dict(zip(ctx.arrays, ctx.saved_tensors, strict=True))
+        before = {**ctx.numbers, **saved, **{
+            n: Variable(a) for n, a in ctx.unread.items()}}
+        names = call.layout.names
+        wanted = tuple(n for n, need in zip(names, ctx.needs_input_grad[1:],
+                                            strict=True) if need)
+        found = _Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)
+        gradients = dict(zip(wanted, found if len(wanted) > 1 else (found,),
+                             strict=True))
+        return (None, *map(gradients.get, names))
+
+
+class _Pulled(Function):
+    """The gradient of a launch with respect to the `wanted` leaves."""
+
+    @classmethod
+    def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
+                *given: Any) -> Any:
+        """Launch ``bwd``: what is left of the cotangents is that of what was before."""
+        names = call.layout.names
+        plain = dict(zip(names, map(_plain, given), strict=False))
+        slopes = {n: gradient_buffer(plain[n]) for n in call.paired}
+        for n, g in zip(call.changed, given[len(names):], strict=True):
+            execute(COPY, (_plain(g),), out=(slopes[n],),
+                    dtypes=(dtype_of(slopes[n]),))
+        duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
+        with no_grad():
+            call.kernel.bwd.start(call.layout.arguments({**plain, **duals}),
+                                  call.options)
+        ctx.call = call
+        found = in_dtypes_of({n: slopes[n] for n in wanted}, plain)
+        results = tuple(Variable(found[n]) for n in wanted)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Refuse second derivatives: those of `ThreadKernel.as_op` are known."""
+        name = ctx.call.kernel.__name__
+        raise NotDifferentiableError(
+            f"{name}: the second derivative of a launch that was recorded is not "
+            f"known; make an operation of the kernel, {name}.as_op(...), which has "
+            "one")
