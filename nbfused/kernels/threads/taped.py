@@ -8,6 +8,7 @@ before stays true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_record
 from typing import TYPE_CHECKING, Any
 
 from ...arrays import Array, dtype_of, is_array
@@ -19,10 +20,12 @@ from ...dispatch.execute import execute
 from ...errors import KernelTypeError, NotDifferentiableError, TapeError
 from ...specs import Raw
 from ...support.records import record
+from .arguments import Leaf
 from .launching import Options
 from .leaves import Layout, layout_of
 from .pairs import gradient_buffer, in_dtypes_of
-from .recording.tapes import derivative_kernel
+from .recording.recorder import record_launch
+from .recording.tapes import Recorded, derivative_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -57,7 +60,9 @@ class _Call:
     kernel, options, layout
         What was launched, how, and the structure of its arguments.
     changed
-        The floating leaves that it writes to.
+        The leaves that it writes to and that have a gradient.
+    written
+        All that it writes to.
     needed
         Those of them whose values before the launch the derivative reads.
     paired
@@ -68,6 +73,7 @@ class _Call:
     options: Options
     layout: Layout
     changed: tuple[str, ...]
+    written: frozenset[str]
     needed: frozenset[str]
     paired: tuple[str, ...]
 
@@ -96,7 +102,7 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     paired = tuple(leaf.name for leaf in flat.leaves if _may_pair(kernel, leaf))
     changed = tuple(n for n in names if n in written and n in paired)
     _check(kernel, given, written, paired)
-    call = _Call(kernel, options, layout, changed,
+    call = _Call(kernel, options, layout, changed, frozenset(written),
                  _needed(kernel, spec, names, paired), paired)
     results = _Launched.apply(call, *leaves)
     for name, made in zip(changed, results if len(changed) > 1 else (results,),
@@ -160,6 +166,33 @@ def _copy(array: Any) -> Any:
     return execute(COPY, (array,), dtypes=(dtype_of(array),))[0]
 
 
+def _start(call: _Call, arrays: Mapping[str, Any]) -> tuple[Leaf, ...] | None:
+    """Launch; what it counted and its derivative needs, if there is any."""
+    arguments = call.layout.arguments(arrays)
+    kernel, options = call.kernel, call.options
+    with no_grad():
+        if not kernel.rules:
+            flat = kernel.flatten(arguments, options.check)
+            derived = derivative_kernel(kernel.spec(flat), tuple(
+                leaf.name in call.paired for leaf in flat.leaves), "bwd")
+            if derived.counted:
+                _check_counted(kernel, derived)
+                return record_launch(derived, flat, options)
+        kernel.start(arguments, options)
+    return None
+
+
+def _check_counted(kernel: ThreadKernel, derived: Recorded) -> None:
+    """Refuse counted places of which it is not known how many there are."""
+    if derived.counter is not None or derived.finals:
+        what = "an atomic min or max is in the same kernel" if derived.finals else \
+            "they are counted in a loop whose length is not known when it is parsed"
+        raise NotDifferentiableError(
+            f"{kernel.__name__}: the derivative depends on what atomic operations on "
+            f"'{derived.counted[0]}' give, and {what}; count the places in a kernel of "
+            "their own, to read them in another")
+
+
 class _Launched(Function):
     """The tape's node of a launch: gives what it wrote to."""
 
@@ -169,14 +202,12 @@ class _Launched(Function):
         plain = dict(zip(call.layout.names, map(_plain, args), strict=True))
         before = dict(zip(call.layout.names, args, strict=True))
         made = {n: _copy(plain[n]) for n in call.changed}
-        with no_grad():
-            call.kernel.start(call.layout.arguments({**plain, **made}), call.options)
-        ctx.call = call
+        copies = {n: Variable(_copy(plain[n])) for n in call.needed
+                  if not before[n].requires_grad}
+        ctx.call, ctx.tapes = call, _start(call, {**plain, **made})
         #: Arrays of which the derivative looks at the shapes only.
-        ctx.unread = {n: made[n] for n in call.changed if n not in call.needed}
-        kept = {n: Variable(_copy(plain[n])) if n in call.needed and
-                before[n].requires_grad is False else before[n]
-                for n in before if n not in ctx.unread}
+        ctx.unread = {n: made.get(n, plain[n]) for n in call.written - call.needed}
+        kept = {n: copies.get(n, v) for n, v in before.items() if n not in ctx.unread}
         ctx.numbers = {n: v for n, v in kept.items() if not isinstance(v, Variable)}
         ctx.arrays = tuple(n for n, v in kept.items() if isinstance(v, Variable))
         ctx.save_for_backward(*(kept[n] for n in ctx.arrays))
@@ -191,6 +222,8 @@ class _Launched(Function):
         before = {**ctx.numbers, **saved, **{
             n: Variable(a) for n, a in ctx.unread.items()}}
         names = call.layout.names
+        call = replace_record(call, options=replace_record(call.options,
+                                                           tapes=ctx.tapes))
         wanted = tuple(n for n, need in zip(names, ctx.needs_input_grad[1:],
                                             strict=True) if need)
         found = _Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)

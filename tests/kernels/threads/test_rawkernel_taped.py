@@ -192,3 +192,59 @@ def test_with_a_rule_by_hand(device):
     kernel.launch(x, y, dim=3)
     y.sum().backward()
     assert nf.to_numpy(x.grad).tolist() == [7.0] * 3
+
+
+@nf.rawkernel(differentiable=True)
+def compacted(x, count, out, far):
+    """Elements above 0 in the order in which threads come, and some of them twice."""
+    i = nf.grid(1)
+    if x[i] > 0.0:
+        slot = nf.atomic.add(count, 0, 1)
+        out[slot] = x[i] * x[i]
+        for k in range(2):
+            if slot < 3 + k:
+                other = nf.atomic.add(count, 1, 2)
+                far[other] = x[i] * (3.0 + k)
+    else:
+        out[x.shape[0] - 1 - nf.atomic.add(count, 2, 1)] = x[i]
+
+
+def test_places_that_threads_count(device):
+    """In whatever order they came, the gradient goes back where the value is from."""
+    n = 5000
+    x = variable(RNG.standard_normal(n), device)
+    count = nf.zeros(3, "int64", device=device)
+    out, far = (variable(np.zeros(k), device, grad=False) for k in (n, 20))
+    compacted.launch(x, count, out, far, dim=n)
+    found, rest, start = (nf.to_numpy(v.data) for v in (out, far, x))
+    positive = int((start > 0).sum())
+    assert nf.to_numpy(count).tolist() == [positive, 14, n - positive]
+    weights = [RNG.standard_normal(k) for k in (n, 20)]
+    ((out * nf.array(weights[0], device=device)).sum() +
+     (far * nf.array(weights[1], device=device)).sum()).backward()
+    order = np.argsort(start)
+    expected = np.zeros(n)
+    where = order[np.searchsorted(start[order], np.sqrt(found[:positive]) * (1 - 1e-12))]
+    expected[where] = 2 * start[where] * weights[0][:positive]
+    below = order[np.searchsorted(start[order], found[positive:])]
+    expected[below] = weights[0][positive:]
+    for value, weight in zip(rest, weights[1], strict=True):
+        for k in (3.0, 4.0):
+            expected[start * k == value] += k * weight
+    np.testing.assert_allclose(nf.to_numpy(x.grad), expected, rtol=1e-12)
+
+
+def test_places_of_another_run_are_refused():
+    x, out = np.ones(4), np.zeros(4)
+    with refused(NotDifferentiableError, "compacted.bwd", "'count'", "with Variables"):
+        compacted.bwd.launch((x, x.copy()), np.zeros(3, int), (out, x.copy()),
+                             (out.copy(), x.copy()), dim=4)
+
+    @nf.rawkernel(differentiable=True)
+    def many(x, count, out, n):
+        for _ in range(n):
+            out[nf.atomic.add(count, 0, 1)] = x[nf.grid(1)]
+
+    v = nf.Variable(x, requires_grad=True)
+    with refused(NotDifferentiableError, "'count'", "a loop whose length is not known"):
+        many.launch(v, np.zeros(1, int), nf.Variable(out), 1, dim=4)
