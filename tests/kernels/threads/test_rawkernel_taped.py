@@ -201,7 +201,7 @@ def compacted(x, count, out, far):
     if x[i] > 0.0:
         slot = nf.atomic.add(count, 0, 1)
         out[slot] = x[i] * x[i]
-        for k in range(2):
+        for k in nf.unroll(range(2)):
             if slot < 3 + k:
                 other = nf.atomic.add(count, 1, 2)
                 far[other] = x[i] * (3.0 + k)
