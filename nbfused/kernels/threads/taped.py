@@ -152,7 +152,7 @@ def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
 
 def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
             paired: Sequence[str]) -> frozenset[str]:
-    """What the derivative reads of arrays that the kernel reads and writes."""
+    """The arrays that the kernel reads and writes and whose old values count."""
     if kernel.rules:
         found = spec.written
     else:

@@ -29,7 +29,7 @@ from .branches import (
 )
 from .jumps import RESULT, Loop, assigned, changed
 from .names import is_range, resolve
-from .places import assign
+from .composite.places import assign
 from .scope import Scope, StatementParser
 from .sequences import range_bounds, static_integer, static_items
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..ir.nodes import Literal, Value, literal
 from ..source.structure import Local, Values
 from .names import method_owner, resolve_callee
-from .places import assign
+from .composite.places import assign
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "call_errors", "only_argument", "parse_arguments",

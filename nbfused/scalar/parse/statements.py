@@ -12,7 +12,7 @@ from .branches import split
 from .composite.vectors import combined
 from .expressions import operate
 from .jumps import RESULT
-from .places import NO_STORE, Place, assign, place
+from .composite.places import NO_STORE, Place, assign, place
 from .scope import Scope, StatementParser
 
 __all__ = ["STATEMENTS"]

@@ -24,7 +24,7 @@ _OPERATORS = {"add": operator.add, "subtract": operator.sub, "multiply": operato
 
 
 def named(value: Any) -> str:
-    """What messages call an operand."""
+    """The name of an operand in messages."""
     return type(value).__name__ if isinstance(value, Composite) else \
         f"a tuple of {len(value)}" if isinstance(value, tuple) else "a number"
 
@@ -71,7 +71,7 @@ class Composite(tuple[Any, ...]):
 
     @classmethod
     def _alternative(cls) -> str:
-        """What else the class is called with, for messages."""
+        """Other arguments that the class takes, for messages."""
         return f", or {len(cls._fields)} elements of an array"
 
     def _same(self, other: Any, sign: str) -> None:

@@ -144,7 +144,7 @@ transpose: Any = function(MATRICES, name="transpose", doc="A matrix with rows an
 
 @function(VECTORS, VECTORS, doc="The matrix of the products ``a[i] * b[j]``.")
 def outer(a: Any, b: Any) -> Any:
-    """Of two vectors of as many components."""
+    """Vectors of as many components."""
     a._same(b, "and")
     return _matrix(x * y for x in a for y in b)
 

@@ -103,7 +103,7 @@ def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
 
 @function(_QUAT, doc="The matrix of the rotation by a quaternion of length 1.")
 def quat_to_matrix(q: Any) -> Any:
-    """Its columns are the turned axes."""
+    """The turned axes are the columns."""
     x, y, z, w = q
     return COMPOSITES["mat33"](
         1 - 2*(y*y + z*z), 2*(x*y - z*w), 2*(x*z + y*w),

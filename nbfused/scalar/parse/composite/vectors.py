@@ -62,7 +62,7 @@ def _host(scope: Scope, node: ast.AST, value: Values) -> Any:
 
 
 def _parsed(value: Any) -> Values:
-    """What such a class computed, as the parser knows it."""
+    """The value that such a class computed, as the parser knows it."""
     if isinstance(value, Composite):
         return Vector(type(value).__name__, map(_parsed, value))
     return value.value if isinstance(value, Symbol) else literal(value)

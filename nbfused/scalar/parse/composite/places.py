@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from ...support.records import record
-from ..ir.nodes import Block, For, Literal, Value, literal
-from ..language.composite import COMPOSITES
-from ..source.structure import Local, Mutable, Records, Struct, Values, Vector, rebuild
-from .branches import refuse_alias
-from .composite.parts import (
+from ....support.records import record
+from ...ir.nodes import Block, For, Literal, Value, literal
+from ...language.composite import COMPOSITES
+from ...source.structure import Local, Mutable, Records, Struct, Values, Vector, rebuild
+from ..branches import refuse_alias
+from .parts import (
     Element,
     Part,
     cut,
@@ -21,7 +21,7 @@ from .composite.parts import (
     rank_of,
     shape_of,
 )
-from .composite.vectors import (
+from .vectors import (
     component_at,
     flattened,
     load_element,
@@ -29,15 +29,15 @@ from .composite.vectors import (
     rows_of,
     store_element,
 )
-from .elements import choose, field_number, parse_index, part_at, position, wrapped
-from .scope import Scope
+from ..elements import choose, field_number, parse_index, part_at, position, wrapped
+from ..scope import Scope
 
 __all__ = ["NO_STORE", "Place", "assign", "place"]
 
 
 @record(frozen=True)
 class Place:
-    """What can be read and assigned; ``load(like)`` knows the value that is to come.
+    """A target that can be read and assigned; ``load(like)`` knows the value to come.
 
     `each` runs a function on every element of a part of an array.
     """
@@ -122,7 +122,7 @@ def _of_arrays(scope: Scope, found: Values) -> bool:
 
 
 def _at(scope: Scope, node: ast.Subscript, whole: Any) -> Any:
-    """What a subscript of a reference stands for."""
+    """The reference that a subscript of another one is."""
     if isinstance(whole, _Variable):
         value = part_at(scope, node, scope.env[whole.root], whole.path)
         if isinstance(value, tuple) and not isinstance(value, Records):
@@ -136,7 +136,10 @@ def _at(scope: Scope, node: ast.Subscript, whole: Any) -> Any:
     if isinstance(whole, Element) and whole.kind:
         return _component(scope, node, whole)
     if isinstance(whole, tuple):
-        return _settled(part_at(scope, node, whole, parse_index(scope, node, whole)))
+        index = parse_index(scope, node, whole)
+        if not all(isinstance(k, Literal) for k in index):
+            raise scope.error(node, _IMMUTABLE)
+        return _settled(part_at(scope, node, whole, index))
     if is_cut(scope, node, whole):
         return _settled(cut(scope, node, whole))
     return element_of(scope, node, whole, parse_index(scope, node, whole))
@@ -161,7 +164,7 @@ def _component(scope: Scope, node: ast.Subscript, element: Element) -> Element:
 
 
 def _field(scope: Scope, node: ast.Attribute, whole: Any) -> Any:
-    """What an attribute of a reference stands for."""
+    """The reference that an attribute of another one is."""
     if isinstance(whole, Element) and whole.kind:
         names = COMPOSITES[whole.kind]._fields
         if node.attr not in names:
@@ -178,8 +181,7 @@ def _field(scope: Scope, node: ast.Attribute, whole: Any) -> Any:
                 (literal(k),)
             return _Variable(whole.root, (*whole.path, *path))
         return _settled(value[k])
-    raise scope.error(node, f"{node.attr!r} is no field that can be assigned; "
-                            f"{NO_STORE}")
+    return _settled(scope.values(node))  # such as the derivative in a rule
 
 
 def _axes_of(kind: str, k: int) -> tuple[Value, ...]:
