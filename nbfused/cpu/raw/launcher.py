@@ -18,6 +18,7 @@ from ..runtime.pool import POOL
 from ..text.function_names import CALLS
 from ..text.lines import indented, inlined, invoke, loop
 from ..text.operands import INT64, Frame, Operand, Scalar
+from .joined import is_joined
 from .alone import Lonely, find_lonely, with_plain_updates
 from .phases import Phases
 
@@ -40,6 +41,10 @@ _SERIAL = 1 << 11
 #: Pieces for each thread of the pool; not measured.
 _SHARES = 4
 _LINE = 64  # bytes of a cache line
+#: Threads of a row of blocks that run in one loop, where there are several rows.
+_JOINED = 4096
+#: Lines that say which block `b` is.
+_BLOCK = ("ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)")
 
 
 class _Text:
@@ -50,6 +55,7 @@ class _Text:
         self.typed = typed if lonely is None else with_plain_updates(
             typed, lonely.arrays)
         self.lonely = lonely
+        self.joined = not (typed.synchronizes or typed.shared) and is_joined(typed)
         self.operands: list[Operand] = []
         self.scalars: list[Scalar] = []
         self.arrays: dict[str, Raw] = {}
@@ -61,7 +67,7 @@ class _Text:
         extents = [f"e{k}" for k in range(len(typed.extents))]
         self.frame = Frame(self.operands, 0, self.scalars, [
             "gx", "gy", "gz", "dx", "dy", "dz", *extents, "scratch", "step", "room",
-            "status_at", "turns", "turn"])
+            "status_at", "turns", "turn", "joined"])
         self.slots: dict[str, np.dtype] = {}
 
     def _parameters(self, signature: Signature) -> None:
@@ -110,18 +116,24 @@ class _Text:
                 "def kernel(a, begin, end):", *indented([
                     *self.frame.unpack(),
                     *(line for o in self.operands for line in o.bind()),
-                    "threads = dx * dy * dz", *self._memory(), *self._blocks([
-                        "ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)",
-                        *block])])]
+                    "threads = dx * dy * dz", *self._memory(),
+                    *self._blocks([*_BLOCK, *block])])]
 
     def _blocks(self, block: list[str]) -> list[str]:
         """Lines of the loop over blocks; pieces of them, where turns are taken."""
         if self.lonely is None:
-            return ["for b in range(begin, end):", *indented(block)]
+            return self._piece("begin", "end", block)
         return ["for piece in range(begin, end):", *indented([
             "first = (piece*turns + turn) * step",
-            "for b in range(first, min(first + step, gx * gy * gz)):",
-            *indented(block)])]
+            *self._piece("first", "min(first + step, gx * gy * gz)", block)])]
+
+    def _piece(self, first: str, end: str, block: list[str]) -> list[str]:
+        """Lines of the loop over blocks; over rows of them, where these are joined."""
+        if not self.joined:
+            return [f"for b in range({first}, {end}):", *indented(block)]
+        return [f"b = {first}", f"stop = {end}", "while b < stop:", *indented([
+            *_BLOCK, "many = min(gx - ix, stop - b, joined)", "low = ix * dx",
+            "high = low + many * dx", "ix = 0", *block[len(_BLOCK):], "b += many"])]
 
     def _memory(self) -> list[str]:
         """Lines that lay out a block's arrays, each in cache lines of its own."""
@@ -154,9 +166,10 @@ class _Text:
             del given["lane_of"]
             body = ["lane_of = ((tz*dy + ty)*dx + tx) % 32", *body]
             given |= {"dx": None, "dy": None}
-        row = [loop("thread", "0", "dx", [*fixed, *given])]
+        low, high = ("low", "high") if self.joined else ("0", "dx")
+        row = [loop("thread", low, high, [*fixed, *given])]
         if self.lonely is not None and not self.lonely.unordered:
-            row = ["for tx in range(dx):",
+            row = [f"for tx in range({low}, {high}):",
                    f"    {invoke('thread', ['tx', *fixed, *given])}"]
         return inlined("thread", ["tx", *fixed, *given], body), [
             "for tz in range(dz):", "    for ty in range(dy):", *indented(indented(row))]
@@ -220,10 +233,12 @@ class RawLauncher:
         words = (*call.grid, *call.block, *(e.value(call, k) for k, e in self._axes),
                  -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
         entry = self._entry(text)
+        joined = max(_JOINED // call.block[0], 1) if threads > call.block[0] else blocks
         if not turns:
-            POOL.share(entry, text.frame.pack(call, *words, 0, 0), blocks, step)
+            POOL.share(entry, text.frame.pack(call, *words, 0, 0, joined), blocks,
+                       step)
         for turn in range(turns):
-            POOL.share(entry, text.frame.pack(call, *words, turns, turn),
+            POOL.share(entry, text.frame.pack(call, *words, turns, turn, joined),
                        -(-(pieces - turn) // turns), 1)
         if status[0]:
             raise BarrierError(
