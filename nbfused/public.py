@@ -29,8 +29,8 @@ from .autograd import (
 from .dispatch import trace_launches
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
-from .scalar.language import names as language
 from .scalar.language import composite, threads
+from .scalar.language import names as language
 from .scalar.language.composite import *  # noqa: F403
 from .scalar.language.names import *  # noqa: F403
 from .scalar.language.threads import *  # noqa: F403

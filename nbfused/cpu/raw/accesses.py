@@ -26,7 +26,7 @@ Access = tuple[Let, list[_Where | None]]
 
 
 def accesses_of(typed: TypedRaw) -> dict[str, list[Access]]:
-    """For each array its accesses, with the place of each index that is known."""
+    """Accesses of each array, with the places of indices, None where unknown."""
     known: dict[str, _Where] = {p.name: (p.word, 0) for p in typed.places}
     found: dict[str, list[Access]] = {}
     for s in walk(typed.function.function.body):

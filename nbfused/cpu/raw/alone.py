@@ -99,8 +99,10 @@ def find_lonely(typed: TypedRaw) -> Lonely | None:
     accesses = accesses_of(typed)
     updated = [a for a, found in accesses.items() if any(
         s.op == "atomic" and s.attr in _UPDATES for s, _ in found)]
-    fitting = {k: {a: n for a in updated if (n := _spread(axis, accesses[a])) is not None}
+    spreads = {k: {a: _spread(axis, accesses[a]) for a in updated}
                for k, axis in enumerate("xyz")}
+    fitting = {k: {a: n for a, n in found.items() if n is not None}
+               for k, found in spreads.items()}
     arrays = max((frozenset(f) for f in fitting.values()), key=len)
     return Lonely(arrays, {k: max(f.values()) for k, f in fitting.items()
                            if frozenset(f) == arrays}) if arrays else None

@@ -66,8 +66,9 @@ def _plain(op: str) -> dict[str, Any]:
         for t in ("f16", "bf16")}
 
 
-#: Text of a kernel calls these by name.
-ATOMICS: dict[str, Any] = {**_plain("add"), **_plain("exch"), **namespace(Target(intrinsic, _integer, _floating, _swap, {
+_TARGET = Target(intrinsic, _integer, _floating, _swap, {
     short: (partial(_convert, f"{short}_to_f32", types.uint16),
             partial(_convert, f"f32_to_{short}", types.float32))
-    for short in ("f16", "bf16")}))}
+    for short in ("f16", "bf16")})
+#: Text of a kernel calls these by name.
+ATOMICS: dict[str, Any] = {**_plain("add"), **_plain("exch"), **namespace(_TARGET)}

@@ -18,8 +18,8 @@ from ..runtime.pool import POOL
 from ..text.function_names import CALLS
 from ..text.lines import indented, inlined, invoke, loop
 from ..text.operands import INT64, Frame, Operand, Scalar
-from .joined import is_joined
 from .alone import Lonely, find_lonely, with_plain_updates
+from .joined import is_joined
 from .phases import Phases
 
 __all__ = ["build_raw"]
@@ -172,7 +172,8 @@ class _Text:
             row = [f"for tx in range({low}, {high}):",
                    f"    {invoke('thread', ['tx', *fixed, *given])}"]
         return inlined("thread", ["tx", *fixed, *given], body), [
-            "for tz in range(dz):", "    for ty in range(dy):", *indented(indented(row))]
+            "for tz in range(dz):", "    for ty in range(dy):",
+            *indented(indented(row))]
 
     def _phases(self) -> tuple[list[str], list[str]]:
         varying = {p.name for p in self.typed.places if p.word in _VARYING}

@@ -20,7 +20,6 @@ from ...errors import (
     UnsupportedError,
 )
 from ...op.keywords import suggestion
-from ...support.dtypes import BFLOAT16
 from .derivatives import Derivative
 from .leaves import Layout, layout_of
 from .pairs import gradient_buffer, in_dtypes_of, unpaired

@@ -25,8 +25,8 @@ from .as_op import KernelOp
 from .derivatives import Derivative
 from .launching import Launching, Options
 from .recording.stale import Contents, contents_of
-from .taped import is_taped, launch_taped
 from .source import for_arguments, kernel_source, recorded_bytes
+from .taped import is_taped, launch_taped
 from .views import annotation_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_record
 from typing import TYPE_CHECKING, Any
 
-from ...arrays import Array, dtype_of, is_array
+from ...arrays import Array, dtype_of
 from ...autograd import Function, Variable
 from ...autograd.numpy_api.in_place import replace
 from ...autograd.recording import no_grad, recording

@@ -27,9 +27,9 @@ from .branches import (
     short_circuit,
     split,
 )
+from .composite.places import assign
 from .jumps import RESULT, Loop, assigned, changed
 from .names import is_range, resolve
-from .composite.places import assign
 from .scope import Scope, StatementParser
 from .sequences import range_bounds, static_integer, static_items
 
@@ -94,8 +94,8 @@ def _mark_flag(scope: Scope, name: str, s: Loop) -> None:
 
 def _carry(scope: Scope, s: Loop) -> _Carried:
     """The variables assigned in the body that have a value before the loop."""
-    written = assigned([s]) | {n for n in changed([s])
-                               if isinstance(scope.env.get(n), (Local, Mutable, Vector))}
+    written = assigned([s]) | {n for n in changed([s]) if isinstance(
+        scope.env.get(n), (Local, Mutable, Vector))}
     carried = _Carried([], [], [], [], [])
     for name in sorted(n for n in written if n in scope.env):
         refuse_choice(scope, s, name, *leaves(scope.env[name]))

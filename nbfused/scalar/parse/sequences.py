@@ -9,8 +9,8 @@ from typing import Any
 
 from ..ir.nodes import Literal, Value, literal
 from ..source.structure import Local, Values
-from .names import method_owner, resolve_callee
 from .composite.places import assign
+from .names import method_owner, resolve_callee
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "call_errors", "only_argument", "parse_arguments",

@@ -9,10 +9,10 @@ from functools import partial
 from ..ir.nodes import Let, Literal
 from ..source.structure import Values, Vector
 from .branches import split
+from .composite.places import NO_STORE, Place, assign, place
 from .composite.vectors import combined
 from .expressions import operate
 from .jumps import RESULT
-from .composite.places import NO_STORE, Place, assign, place
 from .scope import Scope, StatementParser
 
 __all__ = ["STATEMENTS"]

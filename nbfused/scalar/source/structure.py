@@ -78,11 +78,12 @@ class Vector(Struct):
 
     kind: str
 
-    def __new__(cls, kind: str, values: Iterable[Any]) -> Vector:  # type: ignore[misc]
+    def __new__(cls, kind: str, values: Iterable[Any]) -> Vector:
         """The components in the order of the fields of the class."""
-        made = super().__new__(cls, COMPOSITES[kind]._fields, values)
+        made: Any = super().__new__(cls, COMPOSITES[kind]._fields, values)
         made.kind = kind
-        return made  # type: ignore[return-value]
+        found: Vector = made
+        return found
 
     def with_parts(self, parts: Iterable[Any]) -> Vector:
         """Other components."""

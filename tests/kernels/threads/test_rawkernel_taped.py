@@ -224,7 +224,8 @@ def test_places_that_threads_count(device):
      (far * nf.array(weights[1], device=device)).sum()).backward()
     order = np.argsort(start)
     expected = np.zeros(n)
-    where = order[np.searchsorted(start[order], np.sqrt(found[:positive]) * (1 - 1e-12))]
+    roots = np.sqrt(found[:positive]) * (1 - 1e-12)
+    where = order[np.searchsorted(start[order], roots)]
     expected[where] = 2 * start[where] * weights[0][:positive]
     below = order[np.searchsorted(start[order], found[positive:])]
     expected[below] = weights[0][positive:]

@@ -19,7 +19,8 @@ from ..launching import Options, start_kernel
 from ..views import is_floating
 from .tapes import Recorded, final_of, tape_of
 
-__all__ = ["counters", "record_changes", "record_launch", "record_tapes", "run_on_copies"]
+__all__ = ["counters", "record_changes", "record_launch", "record_tapes",
+           "run_on_copies"]
 
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 

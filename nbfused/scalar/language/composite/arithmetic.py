@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -37,8 +37,8 @@ class Composite(tuple[Any, ...]):
 
     __slots__ = ()
     __nbfused_vector__ = True
-    _fields: ClassVar[tuple[str, ...]]
-    _make: ClassVar[Callable[[Iterable[Any]], Any]]
+    _fields: Any  # which a named tuple gives, as it does `_make`
+    _make: Any
     #: What the last axes of an array are whose elements are such numbers.
     shape: ClassVar[tuple[int, ...]]
 
@@ -63,8 +63,8 @@ class Composite(tuple[Any, ...]):
     @classmethod
     def _taken_apart(cls, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The components that positional arguments give."""
-        if len(args) != 1 or isinstance(args[0], Composite) and \
-                not isinstance(args[0], cls):
+        if len(args) != 1 or (isinstance(args[0], Composite) and \
+                not isinstance(args[0], cls)):
             return args
         parts = args[0].ravel() if hasattr(args[0], "ravel") else args[0]
         return tuple(parts) if hasattr(parts, "__len__") else args
@@ -153,7 +153,7 @@ class Composite(tuple[Any, ...]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any,
                         **keywords: Any) -> Any:
         """An operator with a NumPy scalar; with arrays it is an array."""
-        act = _OPERATORS.get(ufunc.__name__)
+        act: Any = _OPERATORS.get(ufunc.__name__)
         if act is None or any(np.ndim(x) for x in inputs if not isinstance(x, tuple)):
             return getattr(ufunc, method)(*map(np.asarray, inputs), **keywords)
         return act(*(x if isinstance(x, tuple) else x.item() for x in inputs))

@@ -15,12 +15,8 @@ __all__ = ["MATRICES", "Matrix", "determinant", "diagonal", "inverse", "mat22", 
 MATRICES = ("mat22", "mat33", "mat44")
 
 
-def _names(n: int) -> list[str]:
-    return [f"m{i}{j}" for i in range(n) for j in range(n)]
-
-
 class Matrix(Composite):
-    """Base of matrices: ``A @ B``, ``A @ v``, ``v @ A``; ``A[i, j]`` and a row ``A[i]``."""
+    """Base of matrices: ``A @ B``, ``A @ v``, ``v @ A``, ``A[i, j]``, rows ``A[i]``."""
 
     __slots__ = ()
 
@@ -60,14 +56,14 @@ class Matrix(Composite):
         self._refuse("@", other, self)
 
 
-class mat22(Matrix, namedtuple("mat22", _names(2))):
+class mat22(Matrix, namedtuple("mat22", "m00 m01 m10 m11")):
     """A matrix of two rows and columns; see `mat33`."""
 
     __slots__ = ()
     shape = (2, 2)
 
 
-class mat33(Matrix, namedtuple("mat33", _names(3))):
+class mat33(Matrix, namedtuple("mat33", "m00 m01 m02 m10 m11 m12 m20 m21 m22")):
     """A matrix of three rows and columns.
 
     Of its nine numbers, row by row, or in a kernel of an array with two axes;
@@ -93,7 +89,8 @@ class mat33(Matrix, namedtuple("mat33", _names(3))):
     shape = (3, 3)
 
 
-class mat44(Matrix, namedtuple("mat44", _names(4))):
+class mat44(Matrix, namedtuple("mat44", "m00 m01 m02 m03 m10 m11 m12 m13 "
+                               "m20 m21 m22 m23 m30 m31 m32 m33")):
     """A matrix of four rows and columns; see `mat33`."""
 
     __slots__ = ()

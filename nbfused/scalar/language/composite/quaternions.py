@@ -111,10 +111,10 @@ def quat_to_matrix(q: Any) -> Any:
         2*(x*z - y*w), 2*(y*z + x*w), 1 - 2*(x*x + y*y))
 
 
-@function(_QUAT, _QUAT, _NUMBER, doc="""The rotation at `t` on the shorter way between two.
+@function(_QUAT, _QUAT, _NUMBER, doc="""The rotation at `t` on the way between two.
 
-Both have length 1; so has what lies between.  Between rotations that are nearly the
-same it goes along the chord.
+Both have length 1; so has what lies between.  Of the two ways it goes the shorter one,
+and between rotations that are nearly the same along the chord.
 """)
 def slerp(a: Any, b: Any, t: Any) -> Any:
     """Spherical linear interpolation."""

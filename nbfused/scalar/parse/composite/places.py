@@ -11,6 +11,8 @@ from ...ir.nodes import Block, For, Literal, Value, literal
 from ...language.composite import COMPOSITES
 from ...source.structure import Local, Mutable, Records, Struct, Values, Vector, rebuild
 from ..branches import refuse_alias
+from ..elements import choose, field_number, parse_index, part_at, position, wrapped
+from ..scope import Scope
 from .parts import (
     Element,
     Part,
@@ -29,8 +31,6 @@ from .vectors import (
     rows_of,
     store_element,
 )
-from ..elements import choose, field_number, parse_index, part_at, position, wrapped
-from ..scope import Scope
 
 __all__ = ["NO_STORE", "Place", "assign", "place"]
 

@@ -33,7 +33,6 @@ class _Number(Symbol):
     """A component, or a number beside one; leaves operators to composite numbers."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
 
     def __nbfused_op__(self, name: str, args: Sequence[Any]) -> Any:
         """A scalar function: of each component, if there are some."""
