@@ -15,6 +15,7 @@ from ...arrays import Array, dtype_of
 from ...autograd import Function, Variable
 from ...autograd.numpy_api.in_place import replace
 from ...autograd.recording import no_grad, recording
+from ...autograd.versions import is_saved
 from ...dispatch.calls import COPY
 from ...dispatch.execute import execute
 from ...errors import KernelTypeError, NotDifferentiableError, TapeError
@@ -107,7 +108,20 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     results = _Launched.apply(call, *leaves)
     for name, made in zip(changed, results if len(changed) > 1 else (results,),
                           strict=True):
-        replace(given[name], made, "launch")
+        _become(given[name], made)
+
+
+def _become(x: Variable, made: Variable) -> None:
+    """Make a Variable what a launch wrote.
+
+    An array of which nothing is recorded keeps its memory, unless a launch before has
+    saved it: then the Variable gets another one, as one that is recorded does.
+    """
+    alone = getattr(x, "_of", None) is None and not getattr(x, "_seen_by", None)
+    if x._edge is None and alone and is_saved(x._value):
+        x._value, x._edge = made._value, made._edge
+    else:
+        replace(x, made, "launch")
 
 
 def _plain(x: Any) -> Any:

@@ -249,3 +249,28 @@ def test_places_of_another_run_are_refused():
     v = nf.Variable(x, requires_grad=True)
     with refused(NotDifferentiableError, "'count'", "a loop whose length is not known"):
         many.launch(v, np.zeros(1, int), nf.Variable(out), 1, dim=4)
+
+
+def test_an_array_that_another_launch_saved_stays_as_it_was(device):
+    """The state of a simulation that starts from constants, through two kernels."""
+    @nf.rawkernel(differentiable=True)
+    def forces(x, w, f):
+        i = nf.grid(1)
+        f[i] = w[0] * x[i] * x[i]
+
+    @nf.rawkernel(differentiable=True)
+    def moved(f, x):
+        i = nf.grid(1)
+        x[i] += 0.1 * f[i]
+
+    start = np.array([1.0, -2.0, 0.5])
+    w, x = variable([0.7], device), variable(start, device, grad=False)
+    for _ in range(2):
+        f = variable(np.zeros(3), device, grad=False)
+        forces.launch(x, w, f, dim=3)
+        moved.launch(f, x, dim=3)
+    x.sum().backward()
+    first = start + 0.07 * start**2
+    slope = 0.1 * start**2
+    expected = slope + 0.1 * first**2 + 0.07 * 2 * first * slope
+    np.testing.assert_allclose(nf.to_numpy(w.grad), [expected.sum()])

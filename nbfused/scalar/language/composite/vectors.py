@@ -21,6 +21,12 @@ class Vector(Composite):
 
     __slots__ = ()
 
+    @classmethod
+    def _taken_apart(cls, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = super()._taken_apart(args)
+        single = len(found) == 1 and not isinstance(found[0], tuple)
+        return found * len(cls._fields) if single else found
+
     def _same(self, other: Any, sign: str) -> None:
         if isinstance(other, Vector) and len(other) != len(self):
             raise TypeError(f"vectors of {len(self)} and of {len(other)} components do "
@@ -75,8 +81,8 @@ class vec2(Vector, namedtuple("vec2", "x y")):
 class vec3(Vector, namedtuple("vec3", "x y z")):
     """A vector of three numbers.
 
-    In a kernel ``vec3(a, b, c)``, or ``vec3(row)`` of three elements of an array with
-    one axis; ``x[i] = v`` and ``x[i] += v`` store one.  ``+ - * /`` are componentwise,
+    In a kernel ``vec3(a, b, c)``, ``vec3(a)`` with three of them, or ``vec3(row)`` of
+    three elements of an array with one axis; ``x[i] = v`` and ``x[i] += v`` store one.  ``+ - * /`` are componentwise,
     also with numbers; so are functions of numbers, ``nf.exp(v)``.  ``v.zx`` is a
     `vec2`, and ``v.x = a`` changes a variable in a kernel.  An argument of a kernel may
     be one; an array annotated ``nf.View[nf.vec3]`` has them as elements.
