@@ -134,7 +134,8 @@ class Program:
             self.write(depth, f"{target} += {value}",
                        f"{array}.put(t, {name!r}, {target} + {value})")
         else:
-            self.write(depth, f"{target} = {value}", f"{array}.put(t, {name!r}, {value})")
+            self.write(depth, f"{target} = {value}",
+                       f"{array}.put(t, {name!r}, {value})")
 
     def add(self, depth):
         value = self.expression("v")

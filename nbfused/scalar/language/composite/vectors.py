@@ -82,10 +82,11 @@ class vec3(Vector, namedtuple("vec3", "x y z")):
     """A vector of three numbers.
 
     In a kernel ``vec3(a, b, c)``, ``vec3(a)`` with three of them, or ``vec3(row)`` of
-    three elements of an array with one axis; ``x[i] = v`` and ``x[i] += v`` store one.  ``+ - * /`` are componentwise,
-    also with numbers; so are functions of numbers, ``nf.exp(v)``.  ``v.zx`` is a
-    `vec2`, and ``v.x = a`` changes a variable in a kernel.  An argument of a kernel may
-    be one; an array annotated ``nf.View[nf.vec3]`` has them as elements.
+    three elements of an array with one axis; ``x[i] = v`` and ``x[i] += v`` store one.
+    ``+ - * /`` are componentwise, also with numbers; so are functions of numbers,
+    ``nf.exp(v)``.  ``v.zx`` is a `vec2`, and ``v.x = a`` changes a variable in a
+    kernel.  An argument of a kernel may be one; an array annotated ``nf.View[nf.vec3]``
+    has them as elements.
 
     Examples
     --------
