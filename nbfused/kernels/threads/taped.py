@@ -7,18 +7,24 @@ before stays true.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace as replace_record
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ...arrays import Array, dtype_of
+from ...arrays import Array, describe, dtype_of, is_array, may_overlap
 from ...autograd import Function, Variable
 from ...autograd.numpy_api.in_place import replace
 from ...autograd.recording import no_grad, recording
 from ...autograd.versions import is_saved
 from ...dispatch.calls import COPY
 from ...dispatch.execute import execute
-from ...errors import KernelTypeError, NotDifferentiableError, TapeError
+from ...errors import (
+    KernelTypeError,
+    NotDifferentiableError,
+    OverlapError,
+    TapeError,
+)
 from ...specs import Raw
 from ...support.records import record
 from .arguments import Leaf
@@ -90,6 +96,8 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
         or as a parameter has no derivative.
     TapeError
         The kernel writes to a leaf of the tape.
+    OverlapError
+        What it changes shares memory with another argument.
     """
     layout, leaves = layout_of(arguments, kernel.annotations)
     given = dict(zip(layout.names, leaves, strict=True))
@@ -157,11 +165,26 @@ def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
                 f"{kernel.__name__}: the launch writes to '{name}', a leaf that "
                 f"requires a gradient, whose values before it would be lost; pass "
                 f"{name}.copy(), or launch inside no_grad()")
+    _check_apart(kernel, {n: describe(_plain(v), n) for n, v in given.items()
+                          if is_array(_plain(v))}, written.intersection(paired))
     if not any(n in paired for n in written):
         raise KernelTypeError(
             f"{kernel.__name__}: an argument requires a gradient, and the launch "
             "writes to no floating array that has a derivative; launch inside "
             "no_grad()")
+
+
+def _check_apart(kernel: ThreadKernel, arrays: Mapping[str, Array],
+                 changed: Collection[str]) -> None:
+    """Refuse memory under two names, which would be two arrays in the recorded launch.
+
+    The kernel runs on copies of what it changes.
+    """
+    for (a, x), (b, y) in combinations(arrays.items(), 2):
+        if (a in changed or b in changed) and may_overlap(x, y):
+            raise OverlapError(f"{kernel.__name__}: '{a}' and '{b}' share memory, and "
+                               "the launch, which is recorded, changes one of them; "
+                               "pass a copy of the other, or one name for both")
 
 
 def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
@@ -273,6 +296,6 @@ class _Pulled(Function):
         """Refuse second derivatives: those of `ThreadKernel.as_op` are known."""
         name = ctx.call.kernel.__name__
         raise NotDifferentiableError(
-            f"{name}: the second derivative of a launch that was recorded is not "
-            f"known; make an operation of the kernel, {name}.as_op(...), which has "
-            "one")
+            f"{name}: the derivative of the gradient of a recorded launch is not "
+            "known, nor the forward mode of the tape, which takes it; make an "
+            f"operation of the kernel, {name}.as_op(...), which has it")

@@ -13,6 +13,7 @@ from nbfused.errors import (
     InplaceModificationError,
     KernelTypeError,
     NotDifferentiableError,
+    OverlapError,
     TapeError,
 )
 from tests.refusal import refused
@@ -174,9 +175,18 @@ def _squared(x):
 
 
 def test_second_derivatives_are_refused():
-    with refused(NotDifferentiableError, "squares: the second derivative",
+    with refused(NotDifferentiableError, "squares: the derivative of the gradient",
                  "squares.as_op"):
         nf.grad(lambda x: nf.grad(_squared)(x).sum())(np.ones(3))
+
+
+def test_memory_under_two_names_is_refused():
+    """Of a launch that is recorded; it would be two arrays."""
+    x = nf.Variable(np.ones(4), requires_grad=True) * 1.0
+    with refused(OverlapError, "'x' and 'y' share memory", "a copy"):
+        squares.launch(x, x, dim=4)
+    with refused(OverlapError, "'x' and 'y' share memory"):
+        squares.launch(x[1:], x[:-1], dim=3)
 
 
 def test_with_a_rule_by_hand(device):
