@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...scalar.source.resolve import freeze
 from ...scalar.source.static import Known
 from ...scalar.typing.python_numbers import plain_number
 from ...support.records import record
-from .views import ViewType, fields_of
+from .views import Dual, ViewType, fields_of
 
 __all__ = ["FlatArguments", "Leaf", "flatten_arguments", "parts_of"]
 
@@ -146,11 +146,16 @@ class _Taking:
         if isinstance(value, Known):
             return freeze(value)
         parts, expected = parts_of(value), fields_of(annotation)
+        if type(value) is Dual and isinstance(annotation, ViewType):
+            inside = replace(annotation, differentiable=False, dtype=None)
+            return self.struct(name, parts or {}, dict.fromkeys(Dual._fields, inside))
         if expected is not None:
             found = self.struct(name, self.match_fields(name, value, parts, expected),
                                 expected)
-            many = isinstance(annotation, ViewType)
-            return self.records(name, found, annotation) if many else found
+            if not isinstance(annotation, ViewType) or any(
+                    isinstance(v, Dual) for v in (parts or {}).values()):
+                return found  # one, or pairs of arrays in a rule by hand
+            return self.records(name, found, annotation)
         if parts is not None:
             found = self.struct(name, parts, {})
             if isinstance(value, np.ndarray):

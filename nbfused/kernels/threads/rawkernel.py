@@ -27,7 +27,7 @@ from .launching import Launching, Options
 from .recording.stale import Contents, contents_of
 from .source import for_arguments, kernel_source, recorded_bytes
 from .taped import is_taped, launch_taped
-from .views import annotation_of, note_structs, structs_in
+from .views import annotation_of, elements_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
@@ -175,6 +175,7 @@ class ThreadKernel(Launching, PickledByName):
         made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
         if made is not rule:  # what is frozen into the kernel is known to its rule
             made._literals = tuple(dict.fromkeys((*made._literals, *self._literals)))
+            made.annotations = {**elements_of(self.annotations), **made.annotations}
         if set(made.signature.parameters) != set(self.signature.parameters):
             raise KernelTypeError(
                 f"the rule {made.__name__}{made.signature} of {self.__name__} must "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, get_type_hints
 from weakref import WeakKeyDictionary
@@ -15,8 +15,8 @@ from ...scalar.language.composite import COMPOSITES, Composite
 from ...support.dtypes import number_kind
 from ...support.records import record
 
-__all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "fields_of",
-           "is_floating", "note_structs", "structs_in"]
+__all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "elements_of",
+           "fields_of", "is_floating", "note_structs", "structs_in"]
 
 
 class Dual(NamedTuple):
@@ -212,13 +212,22 @@ def fields_of(annotation: Any) -> dict[str, Any] | None:
     return found
 
 
+def elements_of(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """What elements are that are no numbers, for each parameter that says so."""
+    return {n: ViewType(False, kind=a.kind, struct=a.struct)
+            for n, a in annotations.items()
+            if isinstance(a, ViewType) and (a.kind or a.struct)}
+
+
 def structs_in(annotations: Iterable[Any]) -> list[tuple[type, dict[str, Any]]]:
     """The classes of structs among annotations, with their fields, inner ones too."""
     found: list[tuple[type, dict[str, Any]]] = []
     for annotation in annotations:
-        inside = fields_of(annotation)
+        struct: Any = annotation.struct if isinstance(annotation, ViewType) else \
+            annotation
+        inside = fields_of(struct)
         if inside is not None:
-            found += [(annotation, inside), *structs_in(inside.values())]
+            found += [(struct, inside), *structs_in(inside.values())]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -304,3 +305,33 @@ def test_other_structs_are_refused():
     with refused(NotDifferentiableError, "'p.kind'", "is a View"):
         stepped.bwd[1, 8]((Particle(place, speed, mass, kind), bar),
                           (force, out), (out.copy(), out.copy()), 0.1)
+
+
+@nf.rawkernel(differentiable=True)
+def lengths(p: nf.DiffView[Particle], x: vectors, y):
+    i = nf.grid(1)
+    y[i] = nf.length(x[i]) * p[i].mass
+
+
+@lengths.defvjp
+def _(p, x, y):
+    """The parameters have the elements of the kernel's."""
+    i = nf.grid(1)
+    g = y.derivative[i]
+    size = nf.length(x.primal[i])
+    x.derivative[i] += x.primal[i] * (g * p.mass.primal[i] / size)
+    p.mass.derivative[i] += g * size
+
+
+def test_rules_by_hand_and_pickled_kernels(device):
+    place, speed, mass, kind, x = given(4)
+    kernel = pickle.loads(pickle.dumps(lengths))
+    xs, ms, ys = (nf.Variable(nf.array(a, device=device), requires_grad=True)
+                  for a in (x, mass, np.zeros(4)))
+    out = ys * 1.0
+    kernel.launch(Particle(*(nf.array(a, device=device) for a in (place, speed)), ms,
+                           nf.array(kind, device=device)), xs, out, dim=4)
+    out.sum().backward()
+    size = np.linalg.norm(x, axis=1)
+    np.testing.assert_allclose(nf.to_numpy(ms.grad), size)
+    np.testing.assert_allclose(nf.to_numpy(xs.grad), x * (mass / size)[:, None])
