@@ -213,7 +213,7 @@ def fields_of(annotation: Any) -> dict[str, Any] | None:
 
 
 def elements_of(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """What elements are that are no numbers, for each parameter that says so."""
+    """Annotations of the parameters whose elements are no numbers, without dtypes."""
     return {n: ViewType(False, kind=a.kind, struct=a.struct)
             for n, a in annotations.items()
             if isinstance(a, ViewType) and (a.kind or a.struct)}
