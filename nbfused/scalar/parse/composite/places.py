@@ -106,6 +106,8 @@ def _reference(scope: Scope, node: ast.expr) -> Any:
     if isinstance(node, ast.Subscript):
         return _at(scope, node, _reference(scope, node.value))
     if isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id not in scope.env:
+            raise scope.error(node, NO_STORE)
         return _field(scope, node, _reference(scope, node.value))
     found = scope.values(node)
     if isinstance(node, ast.Name) and node.id in scope.env and \
@@ -181,7 +183,9 @@ def _field(scope: Scope, node: ast.Attribute, whole: Any) -> Any:
                 (literal(k),)
             return _Variable(whole.root, (*whole.path, *path))
         return _settled(value[k])
-    return _settled(scope.values(node))  # such as the derivative in a rule
+    if node.attr in ("primal", "derivative") and scope.is_array(value):  # in a rule
+        return _settled(scope.values(node))
+    raise scope.error(node, NO_STORE)
 
 
 def _axes_of(kind: str, k: int) -> tuple[Value, ...]:
