@@ -29,11 +29,11 @@ from .autograd import (
 from .dispatch import trace_launches
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
+from .scalar.language import composite, threads
 from .scalar.language import names as language
-from .scalar.language import threads, vectors
+from .scalar.language.composite import *  # noqa: F403
 from .scalar.language.names import *  # noqa: F403
 from .scalar.language.threads import *  # noqa: F403
-from .scalar.language.vectors import *  # noqa: F403
 from .scalar.source.static import literal, local, max_iters, unroll
 
 __all__ = [
@@ -43,5 +43,5 @@ __all__ = [
     "linearize", "literal", "local", "max_iters", "no_grad", "ones_like", "ops",
     "reduction", "row", "size", "stage", "stop_gradient", "trace_launches", "unroll",
     "value_and_grad", "vjp", "vmap", "zeros_like",
-    *language.__all__, *threads.__all__, *vectors.__all__,
+    *language.__all__, *threads.__all__, *composite.__all__,
 ]

@@ -26,7 +26,7 @@ from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["Saved", "checksum", "must_note", "note_write", "watched"]
+__all__ = ["Saved", "checksum", "is_saved", "must_note", "note_write", "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
@@ -175,6 +175,15 @@ def watched() -> int:
     """Count the saved arrays; one in two buckets of the index counts twice."""
     with _LOCK:
         return len(_NEW) + len(_INDEX)
+
+
+def is_saved(array: Any) -> bool:
+    """Whether an array was saved, or shares memory with one that was."""
+    if not _NEW and not _INDEX:
+        return False
+    with _LOCK:
+        _index_new()
+        return any(True for _ in _INDEX.overlapping(byte_range(describe(array))))
 
 
 def must_note(kinds: Iterable[type]) -> bool:

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.arrays import Array
 from nbfused.backend import Call, Signature
 from nbfused.cuda import raw
 from nbfused.cuda.runtime import compile
 from nbfused.dispatch.bounds import NOTE, bounds_checked_raw
 from nbfused.errors import CompileError, RangeError
 from nbfused.gpu.raw_kernel import RawLauncher
+from nbfused.kernels.threads.recording.tapes import derivative_kernel
 from nbfused.support.dtypes import DTYPES
 from tests.cuda.recorded import assembled
+from tests.kernels.threads.styles import bodies, cases, geometry, images
+from tests.kernels.threads.test_rawkernel_taped import compacted
 from tests.raw_specs import spec_of
 
 try:
@@ -22,6 +26,8 @@ except CompileError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
 ALL = 0xffffffff
+#: These enter the table of cases when they are imported.
+MODULES = (bodies, geometry, images)
 
 
 def text_of(kernel, *args, code="c"):
@@ -127,6 +133,45 @@ def test_derivatives_assemble():
         signature = Signature(types, (), (), codes)
         code, _ = assembled(raw.RawText(spec.typed(types), signature).kernel(256))
         assert ("red." in code or "atom." in code) == (derivative is gather.bwd)
+
+
+@pytest.mark.parametrize("name", ["rigid", "closest", "splat", "compacted"])
+def test_composite_numbers_and_counted_places_assemble(name):
+    """In float32, without an operation in float64; also what records a launch."""
+    if name == "compacted":
+        kernel, counted = compacted, np.zeros(3, np.int32)
+        given = [*(np.zeros(4, np.float32) for _ in "xof"), counted]
+        given = [given[0], counted, *given[1:3]]
+    else:
+        kernel = cases.CASES[name].kernel
+        given = [in_float32(v) for v in cases.CASES[name].arguments.values()]
+    taken = kernel.flatten(kernel.arguments(given, {}))
+    spec, signature = spec_of(kernel, *given)
+    floating = tuple(type(v) is Array and v.dtype.kind == "f" for v in taken.values)
+    derived = derivative_kernel(spec, floating, "bwd")
+    bars = [t for t, f in zip(signature.inputs, floating, strict=True) if f]
+    arrays = [v for v in taken.values if type(v) is Array]
+    codes = [f"c{a.ndim}" for a in arrays]
+    more = [f"c{a.ndim}" for a in arrays if a.dtype.kind == "f"]
+    tapes = [signature.inputs[spec.function.params.index(p)] for p in derived.tapes]
+    found = [(spec, signature.inputs, codes),
+             (derived.spec, (*signature.inputs, *bars, *tapes),
+              [*codes, *more, *("c2" for _ in tapes)])]
+    if derived.launch is not None:
+        found.append((derived.launch, (*signature.inputs, *tapes),
+                      [*codes, *("c2" for _ in tapes)]))
+    assert (len(found) == 3) == (name == "compacted")
+    for each, types, layout in found:
+        text = raw.RawText(each.typed(types), Signature(types, (), (), tuple(layout)))
+        code, _ = assembled(text.kernel(256))
+        assert ".f64" not in code
+
+
+def in_float32(value):
+    if isinstance(value, tuple):
+        return type(value)(*map(in_float32, value))
+    floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value.astype(np.float32) if floating else value
 
 
 class Device:

@@ -41,13 +41,17 @@ def check_unrecorded(x: Any, y: Any, symbol: str) -> None:
             "no_grad()")
 
 
+#: What changes a Variable besides operators, and the same without a change.
+_CALLS = {"[index]": "x[index] = y", "launch": "a launch that writes to x"}
+_WAYS = {"[index]": "x = nf.ops.set_at(x, y, index)", "launch": "x = x.copy() before"}
+
+
 def _call(symbol: str) -> str:
-    return "x[index] = y" if symbol == "[index]" else f"x {symbol}= y"
+    return _CALLS.get(symbol, f"x {symbol}= y")
 
 
 def _way(symbol: str) -> str:
-    return "x = nf.ops.set_at(x, y, index)" if symbol == "[index]" else \
-        f"x = x {symbol} y"
+    return _WAYS.get(symbol, f"x = x {symbol} y")
 
 
 def replace(x: Any, made: Any, symbol: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 
 from ...support.llvm_atomics import INSTRUCTIONS, UPDATES, Target, namespace, updated
@@ -41,8 +41,34 @@ def _convert(name: str, operand: Any, context: Any, builder: Any, value: Any) ->
     return codegen(context, builder, signature, (value,))
 
 
-#: Text of a kernel calls these by name.
-ATOMICS: dict[str, Any] = namespace(Target(intrinsic, _integer, _floating, _swap, {
+def _plain(op: str) -> dict[str, Any]:
+    """Updates that nobody comes between, see `alone`; they return the old value."""
+    new = {"add": lambda old, x: old + x, "exch": lambda old, x: x}[op]
+    change = njit(new)
+
+    @njit
+    def update(pointer: Any, offset: int, value: Any) -> Any:
+        old = pointer[offset]
+        pointer[offset] = change(old, value)
+        return old
+
+    def rounded(decode: Any, encode: Any) -> Any:
+        @njit
+        def update(pointer: Any, offset: int, value: Any) -> Any:
+            old = decode(pointer[offset])
+            pointer[offset] = encode(change(old, value))
+            return old
+
+        return update
+
+    return {f"fetch_{op}_alone": update} | {
+        f"fetch_{op}_alone_{t}": rounded(HALVES[f"{t}_to_f32"], HALVES[f"f32_to_{t}"])
+        for t in ("f16", "bf16")}
+
+
+_TARGET = Target(intrinsic, _integer, _floating, _swap, {
     short: (partial(_convert, f"{short}_to_f32", types.uint16),
             partial(_convert, f"f32_to_{short}", types.float32))
-    for short in ("f16", "bf16")}))
+    for short in ("f16", "bf16")})
+#: Text of a kernel calls these by name.
+ATOMICS: dict[str, Any] = {**_plain("add"), **_plain("exch"), **namespace(_TARGET)}

@@ -13,10 +13,13 @@ from ...scalar.printing.numba import Raw, cast, statements
 from ...specs.raw import Shared, TypedRaw
 from ...support.dtypes import short
 from ..runtime.compile import build
+from ..runtime.objects import Entry
 from ..runtime.pool import POOL
 from ..text.function_names import CALLS
-from ..text.lines import indented, inlined, loop
+from ..text.lines import indented, inlined, invoke, loop
 from ..text.operands import INT64, Frame, Operand, Scalar
+from .alone import Lonely, find_lonely, with_plain_updates
+from .joined import is_joined
 from .phases import Phases
 
 __all__ = ["build_raw"]
@@ -38,13 +41,21 @@ _SERIAL = 1 << 11
 #: Pieces for each thread of the pool; not measured.
 _SHARES = 4
 _LINE = 64  # bytes of a cache line
+#: Threads of a row of blocks that run in one loop, where there are several rows.
+_JOINED = 4096
+#: Lines that say which block `b` is.
+_BLOCK = ("ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)")
 
 
 class _Text:
     """The generated text of a thread kernel, and the layout of its arguments."""
 
-    def __init__(self, typed: TypedRaw, signature: Signature) -> None:
-        self.typed = typed
+    def __init__(self, typed: TypedRaw, signature: Signature,
+                 lonely: Lonely | None = None) -> None:
+        self.typed = typed if lonely is None else with_plain_updates(
+            typed, lonely.arrays)
+        self.lonely = lonely
+        self.joined = not (typed.synchronizes or typed.shared) and is_joined(typed)
         self.operands: list[Operand] = []
         self.scalars: list[Scalar] = []
         self.arrays: dict[str, Raw] = {}
@@ -56,7 +67,7 @@ class _Text:
         extents = [f"e{k}" for k in range(len(typed.extents))]
         self.frame = Frame(self.operands, 0, self.scalars, [
             "gx", "gy", "gz", "dx", "dy", "dz", *extents, "scratch", "step", "room",
-            "status_at"])
+            "status_at", "turns", "turn", "joined"])
         self.slots: dict[str, np.dtype] = {}
 
     def _parameters(self, signature: Signature) -> None:
@@ -106,9 +117,23 @@ class _Text:
                     *self.frame.unpack(),
                     *(line for o in self.operands for line in o.bind()),
                     "threads = dx * dy * dz", *self._memory(),
-                    "for b in range(begin, end):", *indented([
-                        "ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)",
-                        *block])])]
+                    *self._blocks([*_BLOCK, *block])])]
+
+    def _blocks(self, block: list[str]) -> list[str]:
+        """Lines of the loop over blocks; pieces of them, where turns are taken."""
+        if self.lonely is None:
+            return self._piece("begin", "end", block)
+        return ["for piece in range(begin, end):", *indented([
+            "first = (piece*turns + turn) * step",
+            *self._piece("first", "min(first + step, gx * gy * gz)", block)])]
+
+    def _piece(self, first: str, end: str, block: list[str]) -> list[str]:
+        """Lines of the loop over blocks; over rows of them, where these are joined."""
+        if not self.joined:
+            return [f"for b in range({first}, {end}):", *indented(block)]
+        return [f"b = {first}", f"stop = {end}", "while b < stop:", *indented([
+            *_BLOCK, "many = min(gx - ix, stop - b, joined)", "low = ix * dx",
+            "high = low + many * dx", "ix = 0", *block[len(_BLOCK):], "b += many"])]
 
     def _memory(self) -> list[str]:
         """Lines that lay out a block's arrays, each in cache lines of its own."""
@@ -141,9 +166,14 @@ class _Text:
             del given["lane_of"]
             body = ["lane_of = ((tz*dy + ty)*dx + tx) % 32", *body]
             given |= {"dx": None, "dy": None}
+        low, high = ("low", "high") if self.joined else ("0", "dx")
+        row = [loop("thread", low, high, [*fixed, *given])]
+        if self.lonely is not None and not self.lonely.unordered:
+            row = [f"for tx in range({low}, {high}):",
+                   f"    {invoke('thread', ['tx', *fixed, *given])}"]
         return inlined("thread", ["tx", *fixed, *given], body), [
             "for tz in range(dz):", "    for ty in range(dy):",
-            *indented(indented([loop("thread", "0", "dx", [*fixed, *given])]))]
+            *indented(indented(row))]
 
     def _phases(self) -> tuple[list[str], list[str]]:
         varying = {p.name for p in self.typed.places if p.word in _VARYING}
@@ -160,18 +190,27 @@ def _padded(shared: Shared) -> int:
 
 def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
     """Compile a Raw and make its launcher."""
-    return RawLauncher(typed, _Text(typed, signature))
+    plain = _Text(typed, signature)
+    lonely = find_lonely(typed)
+    return RawLauncher(typed, plain, plain if lonely is None else _Text(
+        typed, signature, lonely))
 
 
 class RawLauncher:
-    """Runs the blocks of a launch on the threads of the pool."""
+    """Runs the blocks of a launch on the threads of the pool.
 
-    def __init__(self, typed: TypedRaw, text: _Text) -> None:
-        self._text = text
-        self._entry = build("\n".join(text.lines()))
+    Of the two texts one has updates without atomics, where the kernel has any; the
+    other one is compiled for the first launch that needs it.
+    """
+
+    def __init__(self, typed: TypedRaw, text: _Text, quick: _Text) -> None:
+        self._text, self._quick = text, quick
+        self._entries = {id(quick): build("\n".join(quick.lines()))}
+        self._types = [o.dtype.itemsize for o in text.operands]
         self._name = typed.function.function.name
         arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
                                     strict=False) if k == "array"]
+        self._places = {a: k for k, a in enumerate(arrays)}
         self._axes = [(arrays.index(e.array), e) for e in typed.extents]
         self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
         if self._shared > MOST_SHARED:
@@ -181,26 +220,51 @@ class RawLauncher:
 
     def __call__(self, call: Call) -> None:
         """Launch; return when the results are there."""
-        entry, text = self._entry, self._text
         blocks, threads = prod(call.grid), prod(call.block)
-        step = _step(blocks, threads)
+        step, turns = _step(blocks, threads), 0
+        text = self._quick
+        if text.lonely is not None:
+            found = self._turns(text.lonely, call, step, blocks)
+            text, (step, turns) = (self._text, (step, 0)) if found is None else \
+                (text, found)
         pieces = -(-blocks // step)
         room = text.room(threads)
         scratch = np.empty(pieces*room + _LINE, np.uint8)
         status = np.zeros(1, np.int64)
-        block = text.frame.pack(
-            call, *call.grid, *call.block, *(e.value(call, k) for k, e in self._axes),
-            -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
-        POOL.share(entry, block, blocks, step)
+        words = (*call.grid, *call.block, *(e.value(call, k) for k, e in self._axes),
+                 -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
+        entry = self._entry(text)
+        joined = max(_JOINED // call.block[0], 1) if threads > call.block[0] else blocks
+        if not turns:
+            POOL.share(entry, text.frame.pack(call, *words, 0, 0, joined), blocks,
+                       step)
+        for turn in range(turns):
+            POOL.share(entry, text.frame.pack(call, *words, turns, turn, joined),
+                       -(-(pieces - turn) // turns), 1)
         if status[0]:
             raise BarrierError(
                 f"{self._name}: not all threads of a block reached the barrier in "
                 f"line {status[0]}; move it out of the branch or loop, or make the "
                 "condition the same for the whole block")
 
+    def _turns(self, lonely: Lonely, call: Call, step: int,
+               blocks: int) -> tuple[int, int] | None:
+        """The blocks of a piece and the turns; None where atomics are needed."""
+        if step >= blocks:
+            return step, 1
+        found = lonely.size(call, step)
+        apart = found is not None and lonely.apart(call, self._places, self._types)
+        return found if apart else None
+
+    def _entry(self, text: _Text) -> Entry:
+        """The machine code of a text."""
+        if id(text) not in self._entries:
+            self._entries[id(text)] = build("\n".join(text.lines()))
+        return self._entries[id(text)]
+
     def texts(self) -> dict[str, Callable[[], str]]:
         """Functions that return the compiled text, by its kind."""
-        return {"numba": lambda: "\n".join(self._text.lines())}
+        return {"numba": lambda: "\n".join(self._quick.lines())}
 
     def attributes(self) -> dict[str, int]:
         """Kernel attributes under the names of GPU drivers; 0 if meaningless."""

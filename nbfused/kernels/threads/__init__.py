@@ -7,6 +7,7 @@
   ``bwd``.
 - `recording`: values that derivatives record of a run, and checks of runs.
 - `guards`: launches of so many threads.
-- `as_op` makes an operation on Variables, with arguments laid out by `leaves`.
+- `taped` records launches on Variables, `as_op` makes an operation of a kernel;
+  arguments are laid out by `leaves`.
 - `source` shows texts.
 """

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...arrays import Array, describe, is_array
 from ...autograd import Variable
+from ...autograd.recording import recording
 from ...errors import KernelTypeError, NotDifferentiableError
 from ...scalar.ir.nodes import Literal
+from ...scalar.language.composite import Composite
 from ...scalar.source import structure
 from ...scalar.source.resolve import freeze
 from ...scalar.source.static import Known
 from ...scalar.typing.python_numbers import plain_number
 from ...support.records import record
-from .views import ViewType, fields_of
+from .views import Dual, ViewType, fields_of
 
 __all__ = ["FlatArguments", "Leaf", "flatten_arguments", "parts_of"]
 
@@ -97,7 +99,7 @@ def _is_known(shape: Any) -> bool:
 
 def _key(shape: Any) -> Any:
     if isinstance(shape, structure.Struct):
-        return (type(shape), shape.names, *map(_key, shape))
+        return (type(shape), getattr(shape, "kind", shape.names), *map(_key, shape))
     if isinstance(shape, tuple):
         return tuple(map(_key, shape))
     return shape
@@ -144,13 +146,22 @@ class _Taking:
         if isinstance(value, Known):
             return freeze(value)
         parts, expected = parts_of(value), fields_of(annotation)
+        if type(value) is Dual and isinstance(annotation, ViewType):
+            inside = replace(annotation, differentiable=False, dtype=None)
+            return self.struct(name, parts or {}, dict.fromkeys(Dual._fields, inside))
         if expected is not None:
-            return self.struct(name, self.match_fields(name, value, parts, expected),
-                               expected)
+            found = self.struct(name, self.match_fields(name, value, parts, expected),
+                                expected)
+            if not isinstance(annotation, ViewType) or any(
+                    isinstance(v, Dual) for v in (parts or {}).values()):
+                return found  # one, or pairs of arrays in a rule by hand
+            return self.records(name, found, annotation)
         if parts is not None:
             found = self.struct(name, parts, {})
-            vector = getattr(value, "__nbfused_vector__", False)
-            return structure.Vector(found.names, found) if vector else found
+            if isinstance(value, np.ndarray):
+                return structure.Records(found.names, found)
+            composite = isinstance(value, Composite)
+            return structure.Vector(type(value).__name__, found) if composite else found
         if isinstance(value, _NUMBERS):
             return self.number(name, value, annotation)
         if is_array(value):
@@ -167,6 +178,24 @@ class _Taking:
         """Fields in order."""
         return structure.Struct(parts, [
             self.visit(f"{name}.{n}", v, annotations.get(n)) for n, v in parts.items()])
+
+    def records(self, name: str, found: structure.Struct,
+                annotation: ViewType) -> structure.Records:
+        """The arrays of an array of structs, which have as many elements."""
+        count = len(structure.leaves(found))
+        shapes = {}
+        for leaf in self.flat.leaves[len(self.flat.leaves) - count:]:
+            if type(leaf.value) is not Array:
+                raise KernelTypeError(f"{self.kernel}: '{leaf.name}' must be an array, "
+                                      f"a field of {annotation}, got a number")
+            element = leaf.annotation.element_shape if isinstance(
+                leaf.annotation, ViewType) else ()
+            shapes[leaf.name] = leaf.value.shape[:leaf.value.ndim - len(element)]
+        if len(set(shapes.values())) > 1:
+            raise KernelTypeError(
+                f"{self.kernel}: the fields of '{name}' must have as many elements, "
+                f"got {', '.join(f'{n}: {s}' for n, s in shapes.items())}")
+        return structure.Records(found.names, found)
 
     def match_fields(self, name: str, value: Any, parts: Mapping[str, Any] | None,
                      expected: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -220,11 +249,12 @@ class _Taking:
                 f"got an array of {array.dtype}; pass {name}.item(), or annotate it as "
                 "View")
         self.flat.leaves.append(Leaf(name, array, value, annotation))
-        return structure.Array(array.ndim)
+        kind = annotation.kind if isinstance(annotation, ViewType) else ""
+        return structure.Array(array.ndim, kind=kind)
 
     def unwrap_variable(self, name: str, value: Variable) -> Any:
         """The array of a Variable, if nothing is lost by that."""
-        if value.requires_grad:
+        if value.requires_grad and recording():
             raise self.gradient_lost(
                 name, "a Variable", "pass its .data" if value.shape else
                 f"pass {name}.item(); .as_op takes it as an array of one "
@@ -244,13 +274,15 @@ _SCALARS = (bool, int, float, complex)
 
 
 def parts_of(value: Any) -> dict[str, Any] | None:
-    """The fields of a dict, namedtuple, dataclass or structured NumPy scalar."""
+    """The fields of a dict, namedtuple, dataclass, or of NumPy's structured types."""
     if isinstance(value, Mapping):
         return {str(n): v for n, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return dict(zip(value._fields, value, strict=True))
     if isinstance(value, np.void) and value.dtype.names:
         return {n: _elements(value[n]) for n in value.dtype.names}
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return {n: value[n] for n in value.dtype.names}
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value)}
     return None

@@ -24,10 +24,9 @@ from ...errors import (
     UnsupportedError,
 )
 from ...op.keywords import suggestion
-from ...support.dtypes import BFLOAT16
 from .derivatives import Derivative
 from .leaves import Layout, layout_of
-from .pairs import unpaired
+from .pairs import gradient_buffer, in_dtypes_of, unpaired
 from .recording.tapes import derivative_kernel
 from .second import Moving, SecondDerivative
 from .views import Dual, ViewType, is_floating
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from .rawkernel import ThreadKernel
 
 __all__ = ["KernelOp"]
-
-_FLOAT32 = np.dtype(np.float32)
-
 
 class KernelOp:
     """An operation that launches a kernel; made by `ThreadKernel.as_op`.
@@ -237,21 +233,21 @@ class KernelOp:
                         along: Mapping[str, Any], plain: Mapping[str, Any],
                         cotangents: Mapping[str, Dual]) -> dict[str, Any]:
         """The change of the gradients of some leaves `along` a direction."""
-        changes = {n: _buffer(plain[n]) for n in names}
+        changes = {n: gradient_buffer(plain[n]) for n in names}
         bent = {n: Moving(plain[n], along.get(n), changes.get(n)) for n in layout.names}
         self.launch(self.second, layout, {**plain, **bent, **cotangents}, plain)
-        return _like(changes, plain)
+        return in_dtypes_of(changes, plain)
 
     def output_change(self, layout: Layout, along: Mapping[str, Any],
                       plain: Mapping[str, Any],
                       names: Iterable[str]) -> dict[str, Any]:
         """The change of some outputs `along` a direction."""
-        slopes = {n: _buffer(plain[n]) for n in names}
+        slopes = {n: gradient_buffer(plain[n]) for n in names}
         duals = {n: Dual(plain[n], u) for n, u in along.items()}
         results = self.allocate(layout, {n: plain[n] for n in layout.names})
         results |= {n: Dual(results[n], u) for n, u in slopes.items()}
         self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain)
-        return _like(slopes, plain)
+        return in_dtypes_of(slopes, plain)
 
     def check_declared(self, layout: Layout, name: str, array: Any) -> None:
         """`NotDifferentiableError` if nothing says whether there is a derivative."""
@@ -342,13 +338,13 @@ class _Pull(Function):
         """Launch ``bwd`` on pairs."""
         op = cls.op
         plain, cotangents = op.split(layout, given, wanted)
-        gradients = {n: _buffer(plain[n]) for n in wanted}
+        gradients = {n: gradient_buffer(plain[n]) for n in wanted}
         duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
         op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain)
         ctx.layout, ctx.wanted = layout, wanted
         ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
         ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
-        return tuple(_like(gradients, plain).values())
+        return tuple(in_dtypes_of(gradients, plain).values())
 
     @classmethod
     def backward(cls, ctx: Any, *directions: Any) -> Any:
@@ -378,22 +374,5 @@ def _plain(x: Any) -> Any:
     return x.data if isinstance(x, Variable) else x
 
 
-def _buffer(x: Any) -> Any:
-    """Zeros to add to, float32 for 16-bit types, whose sums would round each time."""
-    array = describe(x)
-    narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
-    return zeros(array.shape, _FLOAT32 if narrow else array.dtype, x, array.device)
-
-
 def _zeros(x: Variable) -> Variable:
     return Variable(zeros(x.shape, x.dtype, x.data, x.device))
-
-
-def _like(found: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Gradients in the dtypes of their primals."""
-    return {n: _as(g, dtype_of(plain[n])) for n, g in found.items()}
-
-
-def _as(gradient: Any, dtype: Any) -> Any:
-    return gradient if dtype_of(gradient) == dtype \
-        else Variable(gradient).astype(dtype).data

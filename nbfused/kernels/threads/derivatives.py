@@ -105,8 +105,22 @@ class Derivative(Launching):
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)
         derived = derivative_kernel(spec, wanted, self.mode)
-        extended.leaves += record_tapes(derived, flat, options)
+        if derived.counted and options.tapes is None:
+            raise self._counted(flat, spec, derived.counted[0])
+        extended.leaves += record_tapes(derived, flat, options) \
+            if options.tapes is None else options.tapes
         self.run(derived.spec, extended, options)
+
+    def _counted(self, flat: FlatArguments, spec: Raw,
+                 array: str) -> NotDifferentiableError:
+        """The error for a derivative that another run of the kernel cannot give."""
+        name = flat.leaves[spec.function.params.index(array)].name
+        return NotDifferentiableError(
+            f"{self.__name__}: the derivative depends on what atomic operations on "
+            f"'{name}' gave in the launch, which another run may give otherwise; "
+            f"launch {self.kernel.__name__} with Variables, which records it, or give "
+            "the kernel a rule, or store places that threads count in one kernel, to "
+            "read them in another")
 
     def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], options: Options) -> None:

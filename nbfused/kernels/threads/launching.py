@@ -67,6 +67,8 @@ class Options:
         Whether arguments are validated.
     dim
         The numbers of threads that run; all of them where it is empty.
+    tapes
+        Of a derivative: what the launch recorded; None where it did not.
     """
 
     grid: Extents
@@ -75,6 +77,7 @@ class Options:
     stream: int | None = None
     check: bool = True
     dim: tuple[int, ...] = ()
+    tapes: tuple[Leaf, ...] | None = None
 
 
 def start_kernel(spec: Raw, leaves: Sequence[Leaf], options: Options,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import numpy as np
+
 from ...support.records import record
 from .pairs import label_of, parts_in
 from .views import fields_of
@@ -82,8 +84,8 @@ def _tree(name: str, value: Any, annotation: Any,
           found: list[tuple[str, Any, Any]]) -> Tree:
     expected = fields_of(annotation)
     parts = parts_in(value, expected)
-    if parts is None or (not isinstance(value, (tuple, list, Mapping)) and \
-            not is_dataclass(value)):
+    if parts is None or not (isinstance(value, (tuple, list, Mapping, np.ndarray)) or
+                             is_dataclass(value)):
         found.append((name, annotation, value))
         return name
     return _Struct(type(value), tuple(

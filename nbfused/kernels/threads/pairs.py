@@ -6,25 +6,33 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from ...arrays import (
     Array,
     ByteRange,
     byte_range,
     describe,
+    dtype_of,
     is_array,
     may_overlap,
     same_memory,
 )
 from ...autograd import Variable
+from ...autograd.nodes import zeros
 from ...errors import KernelTypeError, OverlapError, ShapeError
+from ...support.dtypes import BFLOAT16
 from ...support.records import record
 from .arguments import Leaf, parts_of
 from .views import Dual, fields_of, is_floating
 
 __all__ = [
-    "Pairs", "as_duals", "check_pair", "check_separate", "is_pair", "label_of",
-    "parts_in", "plain", "unpaired",
+    "Pairs", "as_duals", "check_pair", "check_separate", "gradient_buffer",
+    "in_dtypes_of", "is_pair", "label_of", "parts_in", "plain", "unpaired",
 ]
+
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 class Pairs:
@@ -37,6 +45,8 @@ class Pairs:
     def primal(self, name: str, value: Any, annotation: Any) -> Any:
         """`value` with arrays in place of pairs."""
         expected = fields_of(annotation)
+        if expected is not None and _two_structs(value, expected):
+            value = Dual(*value)
         if isinstance(value, Dual):
             parts = parts_in(value.primal, expected)
             if parts is None:
@@ -72,6 +82,13 @@ class Pairs:
         found = {n: Dual(v, parts[n]) if parts_in(v, None) is not None or
                  is_array(plain(parts[n])) else v for n, v in primal.items()}
         return tuple(found.values()) if _is_tuple(primal) else found
+
+
+def _two_structs(value: Any, expected: Mapping[str, Any]) -> bool:
+    """True of a plain tuple of two structs with these fields."""
+    return type(value) is tuple and len(value) == 2 and all(
+        type(v) not in (tuple, list) and (parts_of(v) or {}).keys() ==
+        expected.keys() for v in value)
 
 
 def label_of(name: str, part: Any) -> str:
@@ -129,6 +146,19 @@ def unpaired(value: Any) -> Any:
     if type(value) in (tuple, list):
         return tuple(map(unpaired, value))
     return {n: unpaired(v) for n, v in value.items()} if type(value) is dict else value
+
+
+def gradient_buffer(x: Any) -> Any:
+    """Zeros to add to, float32 for 16-bit types, whose sums would round each time."""
+    array = describe(x)
+    narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
+    return zeros(array.shape, _FLOAT32 if narrow else array.dtype, x, array.device)
+
+
+def in_dtypes_of(found: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Gradients in the dtypes of their primals."""
+    return {n: g if dtype_of(g) == dtype_of(plain[n]) else
+            Variable(g).astype(dtype_of(plain[n])).data for n, g in found.items()}
 
 
 def check_pair(kernel: str, name: str, value: Array, other: Array) -> None:

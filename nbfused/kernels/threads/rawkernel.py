@@ -26,7 +26,8 @@ from .derivatives import Derivative
 from .launching import Launching, Options
 from .recording.stale import Contents, contents_of
 from .source import for_arguments, kernel_source, recorded_bytes
-from .views import annotation_of, note_structs, structs_in
+from .taped import is_taped, launch_taped
+from .views import annotation_of, elements_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
@@ -113,6 +114,9 @@ class ThreadKernel(Launching, PickledByName):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
+        if is_taped(arguments):
+            launch_taped(self, arguments, options)
+            return
         flat = self.flatten(arguments, options.check)
         spec = self.spec(flat)
         found = contents_of(spec, flat) if config.debug else {}
@@ -171,6 +175,7 @@ class ThreadKernel(Launching, PickledByName):
         made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
         if made is not rule:  # what is frozen into the kernel is known to its rule
             made._literals = tuple(dict.fromkeys((*made._literals, *self._literals)))
+            made.annotations = {**elements_of(self.annotations), **made.annotations}
         if set(made.signature.parameters) != set(self.signature.parameters):
             raise KernelTypeError(
                 f"the rule {made.__name__}{made.signature} of {self.__name__} must "

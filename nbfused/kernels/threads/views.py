@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from ...arrays import Array, check_dtype
 from ...errors import KernelTypeError
+from ...scalar.language.composite import COMPOSITES, Composite
 from ...support.dtypes import number_kind
 from ...support.records import record
 
-__all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "fields_of",
-           "is_floating", "note_structs", "structs_in"]
+__all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "elements_of",
+           "fields_of", "is_floating", "note_structs", "structs_in"]
 
 
 class Dual(NamedTuple):
@@ -49,28 +50,58 @@ class ViewType:
     differentiable
         Whether the derivatives of the kernel take a pair for it.
     dtype, ndim
-        Of the arrays; None for any.
+        Of the arrays; None for any.  `ndim` does not count the axes of an element.
+    kind
+        The class of vectors, matrices or quaternions that are elements, by its name.
+    struct
+        The NamedTuple or dataclass that elements are.
     """
 
     differentiable: bool
     dtype: np.dtype | None = None
     ndim: int | None = None
+    kind: str = ""
+    struct: type | None = None
 
     def __getitem__(self, item: Any) -> ViewType:
-        """A dtype, a number of dimensions, or both."""
-        dtype, ndim = self.dtype, self.ndim
+        """A dtype, a number of dimensions, the class of elements, or several."""
+        dtype, ndim, kind, struct = self.dtype, self.ndim, self.kind, self.struct
         for part in item if isinstance(item, tuple) else (item,):
-            if isinstance(part, int) and not isinstance(part, bool) and part >= 0:
+            if isinstance(part, type) and issubclass(part, Composite):
+                kind = part.__name__
+            elif fields_of(part) is not None:
+                struct = part
+            elif isinstance(part, int) and not isinstance(part, bool) and part >= 0:
                 ndim = part
             elif part is None or type(part) is int:
-                raise KernelTypeError(f"{self!r}[{part}]: expected a dtype, a number "
-                                      "of dimensions of 0 or more, or both")
+                raise KernelTypeError(
+                    f"{self!r}[{part}]: expected a dtype, a number of dimensions of 0 "
+                    "or more, nf.vec3 or another class of elements, or several")
             else:
                 dtype = check_dtype(part, "dtype")
         if self.differentiable and dtype is not None and not is_floating(dtype):
             raise KernelTypeError(f"DiffView[{dtype}]: only floating arrays have a "
                                   "derivative; use View")
-        return ViewType(self.differentiable, dtype, ndim)
+        return ViewType(self.differentiable, dtype, ndim, kind, struct)
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """The last axes of an array, which an element takes."""
+        found: tuple[int, ...] = COMPOSITES[self.kind].shape if self.kind else ()
+        return found
+
+    def field(self, annotation: Any) -> Any:
+        """Annotation of the array of one field of the structs that are elements."""
+        if isinstance(annotation, ViewType):
+            return annotation
+        if isinstance(annotation, type):
+            if issubclass(annotation, Composite):
+                return replace(self, kind=annotation.__name__, struct=None)
+            if fields_of(annotation) is not None:
+                return replace(self, struct=annotation)
+            if issubclass(annotation, (int, np.integer, np.bool_)):
+                return ViewType(False, None, self.ndim)
+        return replace(self, struct=None)
 
     def check(self, array: Array, name: str, kernel: str) -> None:
         """`KernelTypeError` unless the array is one of these."""
@@ -83,14 +114,22 @@ class ViewType:
             raise KernelTypeError(
                 f"{kernel}: '{name}' must be a floating array to have a derivative, "
                 f"got {array.dtype}; convert it with {name}.astype('float32')")
-        if self.ndim is not None and array.ndim != self.ndim:
+        element = self.element_shape
+        if element and array.shape[-len(element):] != element:
             raise KernelTypeError(
-                f"{kernel}: '{name}' must have {self.ndim} dimensions, got "
-                f"{array.ndim}; use {name}.reshape(...)")
+                f"{kernel}: '{name}' must be an array of {self.kind}, whose last axes "
+                f"are {element}, got the shape {array.shape}")
+        ndim = array.ndim - len(element)
+        if self.ndim is not None and ndim != self.ndim:
+            raise KernelTypeError(
+                f"{kernel}: '{name}' must have {self.ndim} dimensions"
+                f"{f' of {self.kind}' * bool(element)}, got {ndim}; use "
+                f"{name}.reshape(...)")
 
     def __repr__(self) -> str:
         name = "DiffView" if self.differentiable else "View"
-        parts = [str(p) for p in (self.dtype, self.ndim) if p is not None]
+        struct = self.struct.__name__ if self.struct else self.kind or None
+        parts = [str(p) for p in (struct, self.dtype, self.ndim) if p is not None]
         return f"{name}[{', '.join(parts)}]" if parts else name
 
 
@@ -99,6 +138,13 @@ class View:
 
     ``View[np.float32]``, ``View[2]`` and ``View[np.float32, 2]`` say which dtype and
     how many dimensions it has; another array is a `KernelTypeError` at the launch.
+    ``View[nf.vec3]`` has vectors as elements, along its last axis, ``View[nf.mat33]``
+    matrices along the last two, and `quat` quaternions.
+
+    ``View[Particle]``, of a NamedTuple or dataclass, is an array of structs:
+    ``p[i].mass`` is an element of a field, ``p[i] = Particle(...)`` stores them all.
+    It is given as a structured array of NumPy, or as a dict or ``Particle(...)`` of
+    arrays, one for each field.
 
     Examples
     --------
@@ -142,8 +188,14 @@ _FIELDS: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 
 
 def fields_of(annotation: Any) -> dict[str, Any] | None:
-    """Names and annotations of the fields of a NamedTuple or dataclass, else None."""
-    if not isinstance(annotation, type):
+    """Names and annotations of the fields of a NamedTuple or dataclass, else None.
+
+    Of an array of structs, the arrays of their fields.
+    """
+    if isinstance(annotation, ViewType) and annotation.struct is not None:
+        inner = fields_of(annotation.struct) or {}
+        return {name: annotation.field(a) for name, a in inner.items()}
+    if not isinstance(annotation, type) or issubclass(annotation, Composite):
         return None
     found = _FIELDS.get(annotation)
     if found is not None:
@@ -160,13 +212,22 @@ def fields_of(annotation: Any) -> dict[str, Any] | None:
     return found
 
 
+def elements_of(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations of the parameters whose elements are no numbers, without dtypes."""
+    return {n: ViewType(False, kind=a.kind, struct=a.struct)
+            for n, a in annotations.items()
+            if isinstance(a, ViewType) and (a.kind or a.struct)}
+
+
 def structs_in(annotations: Iterable[Any]) -> list[tuple[type, dict[str, Any]]]:
     """The classes of structs among annotations, with their fields, inner ones too."""
     found: list[tuple[type, dict[str, Any]]] = []
     for annotation in annotations:
-        inside = fields_of(annotation)
+        struct: Any = annotation.struct if isinstance(annotation, ViewType) else \
+            annotation
+        inside = fields_of(struct)
         if inside is not None:
-            found += [(annotation, inside), *structs_in(inside.values())]
+            found += [(struct, inside), *structs_in(inside.values())]
     return found
 
 

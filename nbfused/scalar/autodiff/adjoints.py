@@ -13,7 +13,7 @@ from .reach import ALWAYS, NEVER, NOTHING, Cotangent, Path, Reach, either, flagg
 from .rule_arrays import on_cotangents
 from .rules import numbers, vjp_rule
 
-__all__ = ["FINAL", "INITIAL", "RECORDED", "Adjoint", "Adjoints", "winner"]
+__all__ = ["FINAL", "GIVEN", "INITIAL", "RECORDED", "Adjoint", "Adjoints", "winner"]
 
 #: The cotangent of each name that has one so far.
 Adjoint = dict[str, Cotangent]
@@ -23,6 +23,8 @@ _MOST_PATHS = 4
 #: Of the operation ``recall``, which gives what was recorded at a row of an array's
 #: tape: the element as it was before the launch, or after it.
 INITIAL, FINAL = "initial", "final"
+#: Likewise of what an atomic operation has given, its last operand.
+GIVEN = "given"
 #: Ends the attribute of an atomic operation whose value is recorded; a row follows its
 #: array.
 RECORDED = "recorded"

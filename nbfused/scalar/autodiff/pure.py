@@ -15,6 +15,7 @@ from ..ir.nodes import (
     walk,
     with_regions,
 )
+from .adjoints import GIVEN
 
 __all__ = ["LOST", "buffers", "quiet", "quiet_statements"]
 
@@ -56,6 +57,8 @@ def _quiet(s: Statement, filled: Set[str]) -> tuple[Statement, ...]:
 def _quiet_let(s: Let, filled: Set[str]) -> tuple[Statement, ...]:
     if s.op in BUFFER_WRITES:
         return (s,) if s.args[0] in filled else ()
+    if s.op == "recall" and s.attr == GIVEN:  # what it gives is on the tape now
+        return (replace(s, args=s.args[:2]),)
     if s.op not in EFFECTS:
         return (s,)
     return (replace(s, op=LOST, args=()),) if s.results else ()

@@ -18,7 +18,7 @@ from ..ir.nodes import (
     literal,
     walk,
 )
-from ..source.structure import Values, fill, locals_in, rebuild
+from ..source.structure import Values, Vector, fill, locals_in, rebuild
 from .jumps import RESULT
 from .scope import Scope
 
@@ -92,7 +92,8 @@ def _pair(scope: Scope, node: ast.AST, results: _Merge, name: str, a: Values,
     """The merged value: a value, or the number of a result."""
     if a is b:  # also what makes it one local array under two names
         return a
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and \
+            _kind(a) == _kind(b):
         return rebuild(a, [_pair(scope, node, results, name, x, y)
                            for x, y in zip(a, b, strict=True)])
     if isinstance(a, tuple) or isinstance(b, tuple):
@@ -147,9 +148,15 @@ def mismatch(name: str, a: Values, b: Values) -> str:
             "make them the same")
 
 
+def _kind(values: Values) -> str:
+    return values.kind if isinstance(values, Vector) else ""
+
+
 def _shape(values: Values) -> str:
     if not isinstance(values, tuple):
         return "one number"
+    if isinstance(values, Vector):
+        return f"a {values.kind}"
     return f"a tuple of {len(values)}" if values else "nothing"
 
 

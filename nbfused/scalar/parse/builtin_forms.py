@@ -11,16 +11,17 @@ import numpy as np
 from ..ir.nodes import Literal, Value, literal
 from ..source.buffers import buffer, count
 from ..source.resolve import Operation, apply
-from ..source.structure import Local, Values, leaves
+from ..source.structure import Local, Records, Values, leaves
 from .branches import short_circuit
 from .composite.parts import Part, shape_of
-from .composite.vector_forms import FORMS as VECTORS
+from .composite.vectors import composite_form
 from .elements import MOST_ELEMENTS
 from .forms import FORMS, Form
 from .scope import Scope
 from .sequences import (
     call_errors,
     only_argument,
+    parse_arguments,
     positional,
     static_items,
     static_shape,
@@ -33,7 +34,7 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     """The form of a call of the Python object `target`, if that is special."""
     name = getattr(target, "__nbfused_form__", None)
     if isinstance(name, str):
-        return FORMS.get(name) or VECTORS.get(name) or _STATIC[name], target.attr
+        return FORMS.get(name) or _STATIC[name], target.attr
     hashable = getattr(type(target), "__hash__", None) is not None
     found = _BUILTINS.get(target) if hashable else None
     several = len(node.args) != 1 or isinstance(node.args[0], ast.Starred)
@@ -44,6 +45,8 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
 
 def _len(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     (values,) = positional(scope, node, 1)
+    if isinstance(values, Records):
+        values = values[0]
     if isinstance(values, tuple):
         return literal(len(values))
     if isinstance(values, Part):
@@ -174,11 +177,16 @@ def _zeros(shape: tuple[int, ...]) -> Local:
                  for _ in range(shape[0]))
 
 
+def _composite(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
+    return composite_form(scope, node, attr, parse_arguments(scope, node))
+
+
 def _misplaced(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     raise scope.error(node, f"{ast.unparse(node.func)}() stands around the range(...) "
                             "of a for loop, or the whole condition of a while loop")
 
 
 _STATIC: dict[str, Form] = {
-    "literal": _literal, "local": _local, "max_iters": _misplaced, "unroll": _loop_only,
+    "composite": _composite, "literal": _literal, "local": _local,
+    "max_iters": _misplaced, "unroll": _loop_only,
 }

@@ -36,6 +36,7 @@ from .builtin_forms import form_of
 from .closures import Closure, Outside, signature_of
 from .composite.parts import Part
 from .composite.structs import build_struct, is_struct_class, replace_fields
+from .composite.vectors import has_vector, vector_call
 from .elements import call_method, checked_index
 from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
@@ -74,6 +75,8 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
     if keywords:
         raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords in a "
                                 "scalar function")
+    if has_vector(args):
+        return vector_call(scope, node, target, args)
     values = _operands(scope, node, op, args)
     with call_errors(scope, node):
         return apply(scope.emitter, op, values, stem=stem)

@@ -1,34 +1,26 @@
-"""Elements of arrays, local arrays, tuples and structs: reading and writing them."""
+"""Elements of arrays, local arrays, tuples and structs."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
-from ..source.structure import Local, Struct, Values, Vector, leaves, rebuild
-from .branches import refuse_alias, refuse_choice
-from .composite.parts import Part, cut, is_cut, whole_index
-from .composite.vectors import loaded, stored
+from ..source.structure import Local, Records, Struct, Values, Vector, leaves, rebuild
+from .branches import refuse_choice
+from .composite.parts import Part, cut, element_of, element_parts, is_cut
+from .composite.vectors import load_element, rows_of, store_element
 from .scope import ExpressionParser, Scope
 
-__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NO_STORE", "Place", "array_property",
-           "assign", "call_method", "checked_index", "field_number", "place"]
+__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "array_property", "call_method",
+           "checked_index", "choose", "field_number", "parse_index", "part_at",
+           "position", "wrapped"]
 
 #: Elements of a local array at most: a dynamic index selects among all of them.
 MOST_ELEMENTS = 64
 
 _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "once"}
-
-
-@record(frozen=True)
-class Place:
-    """An element that can be read and assigned."""
-
-    load: Callable[..., Values]
-    store: Callable[[Values], None]
 
 
 # Reading ------------------------------------------------------------------------------
@@ -40,28 +32,32 @@ def _parse_subscript(scope: Scope, node: ast.Subscript, stem: str) -> Values:
     if extent is not None:
         return extent
     whole = scope.values(node.value)
+    if isinstance(whole, Records) and not (isinstance(node.slice, ast.Constant) and
+                                           isinstance(node.slice.value, str)):
+        return element_parts(scope, node, whole)
     if isinstance(whole, tuple) and isinstance(node.slice, ast.Slice):
         return _slice(scope, node, whole, node.slice)
     if is_cut(scope, node, whole):
         part = cut(scope, node, whole)
-        return part if part.spans else scope.emitter.load(*part.element, stem=stem)
-    index = _parse_index(scope, node, whole)
+        return part if part.spans else load_element(scope, part.element, stem)
+    index = parse_index(scope, node, whole)
     if isinstance(whole, tuple):
-        return _part_at(scope, node, whole, index)
-    array, index = whole_index(scope, node, whole, index)
-    return scope.emitter.load(array, *index, stem=stem)
+        found = part_at(scope, node, whole, index)
+        single = isinstance(found, Part) and not found.spans
+        return load_element(scope, found.element, stem) if single else found
+    return load_element(scope, element_of(scope, node, whole, index), stem)
 
 
 EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Subscript: _parse_subscript}
 
 
-def _parse_index(scope: Scope, node: ast.Subscript, whole: Values) -> tuple[Value, ...]:
+def parse_index(scope: Scope, node: ast.Subscript, whole: Values) -> tuple[Value, ...]:
     """The integers by which `whole` is indexed."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if any(isinstance(p, ast.Slice) for p in parts):
-        raise scope.error(node, "slices are read from arrays whose number of axes is "
-                                "known, and are no targets of assignments; index "
-                                "with as many integers as the array has axes")
+        raise scope.error(node, "slices are taken of arrays whose number of axes is "
+                                "known; index with as many integers as the array has "
+                                "axes")
     if isinstance(whole, Struct) and isinstance(node.slice, ast.Constant) and \
             isinstance(node.slice.value, str):
         return (literal(field_number(scope, node, whole, node.slice.value)),)
@@ -102,7 +98,7 @@ def _slice(scope: Scope, node: ast.Subscript, whole: tuple[Any, ...],
     return Local(parts) if isinstance(whole, Local) else tuple(parts)
 
 
-def _part_at(scope: Scope, node: ast.AST, whole: Values,
+def part_at(scope: Scope, node: ast.AST, whole: Values,
              index: Iterable[Value]) -> Values:
     """The part of a tree at a path."""
     for i in index:
@@ -112,19 +108,21 @@ def _part_at(scope: Scope, node: ast.AST, whole: Values,
 
 def _part(scope: Scope, node: ast.AST, whole: Values, index: Value) -> Values:
     """A part of a tuple: by a literal, or selected from all."""
+    if isinstance(whole, Vector):
+        whole = rows_of(whole)
     if not isinstance(whole, tuple):
         raise scope.error(node, "a number cannot be indexed")
     if isinstance(index, Literal):
-        return whole[_position(scope, node, whole, index)]
-    index = _wrap(scope, node, whole, index)
+        return whole[position(scope, node, whole, index)]
+    index = wrapped(scope, node, whole, index)
     found = whole[-1]
     for k in reversed(range(len(whole) - 1)):
         here = scope.emitter.emit("eq", index, literal(k))
-        found = _choose(scope, node, here, whole[k], found)
+        found = choose(scope, node, here, whole[k], found)
     return found
 
 
-def _position(scope: Scope, node: ast.AST, whole: tuple[Any, ...],
+def position(scope: Scope, node: ast.AST, whole: tuple[Any, ...],
               index: Literal) -> int:
     """A literal index, in range."""
     k = int(index.value.real)
@@ -134,7 +132,7 @@ def _position(scope: Scope, node: ast.AST, whole: tuple[Any, ...],
     return k % len(whole)
 
 
-def _wrap(scope: Scope, node: ast.AST, whole: tuple[Any, ...], index: Value) -> Value:
+def wrapped(scope: Scope, node: ast.AST, whole: tuple[Any, ...], index: Value) -> Value:
     """A dynamic index, counted from the end where it is negative."""
     if not 0 < len(whole) <= MOST_ELEMENTS:
         raise scope.error(node, f"a tuple or local array of {len(whole)} elements "
@@ -146,12 +144,12 @@ def _wrap(scope: Scope, node: ast.AST, whole: tuple[Any, ...], index: Value) -> 
     return e.emit("select", below, e.emit("add", index, literal(len(whole))), index)
 
 
-def _choose(scope: Scope, node: ast.AST, condition: Value, a: Values,
+def choose(scope: Scope, node: ast.AST, condition: Value, a: Values,
             b: Values) -> Values:
     """Select ``a if condition else b`` for trees of one shape."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(_choose(scope, node, condition, x, y)
-                     for x, y in zip(a, b, strict=True))
+        return rebuild(a, [choose(scope, node, condition, x, y)
+                           for x, y in zip(a, b, strict=True)])
     if isinstance(a, tuple) or isinstance(b, tuple):
         raise scope.error(node, "a variable can choose among elements of the same "
                                 "shape only")
@@ -226,132 +224,8 @@ def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
     if len(args) < 1 + stores:
         raise scope.error(node, f"{name}() takes an index{' and a value' * stores}")
     index = checked_index(scope, node, owner, tuple(args[:-1] if stores else args))
-    owner, index = whole_index(scope, node, owner, index)
+    element = element_of(scope, node, owner, index)
     if not stores:
-        return scope.emitter.emit("load", owner, *index, stem=stem,
-                                  attr=_METHODS[name])
-    _store(scope, node, owner, index, args[-1], _METHODS[name])
+        return load_element(scope, element, stem, _METHODS[name])
+    store_element(scope, node, element, args[-1], _METHODS[name])
     return ()
-
-
-# Writing ------------------------------------------------------------------------------
-
-
-def assign(scope: Scope, target: ast.expr, values: Values) -> None:
-    """Assign `values` to a name, an element, or a tuple of these."""
-    if isinstance(target, ast.Name):
-        scope.env[target.id] = values
-        return
-    if isinstance(target, ast.Subscript):
-        place(scope, target).store(values)
-        return
-    if not isinstance(target, (ast.Tuple, ast.List)):
-        raise scope.error(target, NO_STORE)
-    names = target.elts
-    if not isinstance(values, tuple) or len(values) != len(names):
-        got = f"tuple of {len(values)}" if isinstance(values, tuple) else "number"
-        raise scope.error(target, f"cannot unpack a {got} into {len(names)} names")
-    for part, value in zip(names, values, strict=True):
-        assign(scope, part, value)
-
-
-def _store(scope: Scope, node: ast.AST, array: str, index: tuple[Value, ...],
-           value: Values, attr: str | None = None) -> None:
-    """Assign an element of an array."""
-    scope.emitter.store(array, *index, scope.number(node, value), attr=attr)
-
-
-def place(scope: Scope, target: ast.Subscript) -> Place:
-    """The element that `target` names; its index is computed once."""
-    whole = scope.values(target.value)
-    if is_cut(scope, target, whole) and not _slices(target):
-        part = cut(scope, target, whole)
-        if part.spans:
-            return Place(lambda like=(): _row(scope, target, part, like),
-                         lambda value: stored(scope, target, part, value))
-        return _element(scope, target, part.array, part.element[1:])
-    if not isinstance(whole, tuple):
-        return _element(scope, target, *whole_index(
-            scope, target, whole, _parse_index(scope, target, whole)))
-    root, path = _path(scope, target)
-    return Place(lambda like=(): _part_at(scope, target, scope.env[root], path),
-                 lambda value: _replace(scope, target, root, path, value))
-
-
-def _element(scope: Scope, target: ast.Subscript, array: str,
-             index: tuple[Any, ...]) -> Place:
-    """An element of an array."""
-    return Place(lambda like=(): scope.emitter.load(array, *index),
-                 lambda value: _store(scope, target, array, index, value))
-
-
-def _slices(target: ast.Subscript) -> bool:
-    """True if a slice is among the indices."""
-    return any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
-
-
-def _row(scope: Scope, target: ast.Subscript, part: Values, like: Values) -> Values:
-    """The vector in a part, of as many components as `like`; the part itself."""
-    names = like.names if isinstance(like, Vector) else ()
-    found = loaded(scope, target, names, part) if names else None
-    return part if found is None else found
-
-
-def _path(scope: Scope, target: ast.Subscript) -> tuple[str, tuple[Value, ...]]:
-    """The variable and the indices of ``v[i]``, ``v[i, j]`` or ``v[i][j]``."""
-    nodes: list[ast.Subscript] = []
-    inner: ast.expr = target
-    while isinstance(inner, ast.Subscript):
-        nodes.insert(0, inner)
-        inner = inner.value
-    if not isinstance(inner, ast.Name) or inner.id not in scope.env:
-        raise scope.error(target, _IMMUTABLE)
-    whole = scope.env[inner.id]
-    return inner.id, tuple(i for n in nodes for i in _parse_index(scope, n, whole))
-
-
-def _replace(scope: Scope, node: ast.AST, root: str, index: tuple[Value, ...],
-             value: Values) -> None:
-    """Assign a part of the local array `root`."""
-    refuse_alias(scope, node, root, scope.env)
-    scope.env[root] = _replaced(scope, node, scope.env[root], index, value)
-
-
-def _replaced(scope: Scope, node: ast.AST, whole: Values, index: tuple[Value, ...],
-              value: Values) -> Values:
-    """`whole` with another part; a variable index selects in every element."""
-    if not index:
-        return _fit(scope, node, whole, value)
-    if not isinstance(whole, Local):
-        raise scope.error(node, _IMMUTABLE if isinstance(whole, tuple) else
-                          "a number cannot be indexed")
-    head, rest = index[0], index[1:]
-    if isinstance(head, Literal):
-        k = _position(scope, node, whole, head)
-        new = _replaced(scope, node, whole[k], rest, value)
-        return Local((*whole[:k], new, *whole[k + 1:]))
-    head = _wrap(scope, node, whole, head)
-    parts = []
-    for k, old in enumerate(whole):
-        here = scope.emitter.emit("eq", head, literal(k))
-        new = _replaced(scope, node, old, rest, value)
-        parts.append(_fit(scope, node, old, _choose(scope, node, here, new, old)))
-    return Local(parts)
-
-
-def _fit(scope: Scope, node: ast.AST, old: Values, new: Values) -> Values:
-    """`new` as a part that takes the place of `old`."""
-    if isinstance(old, tuple) != isinstance(new, tuple) or (
-            isinstance(old, tuple) and len(old) != len(new)):
-        raise scope.error(node, "the element and the value assigned to it differ in "
-                                "shape")
-    if not isinstance(old, tuple):
-        return new
-    return rebuild(old, [_fit(scope, node, o, n)
-                         for o, n in zip(old, new, strict=True)])
-
-
-#: Refusal of a target of an assignment.
-NO_STORE = "only names, elements v[i], and tuples of these are assigned"
-_IMMUTABLE = ("a tuple cannot be changed, nor a local array that belongs to the "
-              "caller; make a copy with list(v), or use nf.local(n)")

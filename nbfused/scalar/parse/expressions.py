@@ -85,7 +85,7 @@ def _parse_unary(scope: Scope, node: ast.UnaryOp, stem: str) -> Values:
                                   stem=stem)
     target, operand = Operation(_UNARY[type(node.op)]), scope.values(node.operand)
     if isinstance(operand, Vector) and target.op == "neg":
-        return negated(scope, operand)
+        return negated(scope, node, operand)
     number = scope.number(node.operand, operand)
     return apply(scope.emitter, target, (number,), stem=stem)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from ..ir.emit import Emitter
 from ..ir.nodes import Block, Literal, Value, While, literal
 from ..source.structure import Values
-from .composite.parts import Part, whole_index
+from .composite.parts import Element, Part, element_of
+from .composite.vectors import components, values_for
 from .elements import checked_index
 from .names import resolve, thread_position
 from .scope import Scope
@@ -143,9 +144,32 @@ def _atomic(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
         raise scope.error(node, f"{ast.unparse(node.func)}() takes an array, an index "
                                 f"and a value; {ast.unparse(node.args[0])!r} is "
                                 f"{scope.describe(array)}")
-    array, where = whole_index(scope, node, array,
-                               checked_index(scope, node, array, index))
-    numbers = [scope.number(node, v) for v in values]
+    element = element_of(scope, node, array, checked_index(scope, node, array, index))
+    if element.kind:
+        return _atomic_each(scope, node, attr, element, values)
+    return _atomic_number(scope, attr, element, [scope.number(node, v) for v in values],
+                          stem)
+
+
+def _atomic_each(scope: Scope, node: ast.Call, attr: str, element: Element,
+                 values: Sequence[Values]) -> Values:
+    """Add to each component of an element; nothing comes back."""
+    if attr not in ("add", "sub"):
+        raise scope.error(node, f"{ast.unparse(node.func)}() takes numbers; add and "
+                                f"sub take an element that is a {element.kind}, others "
+                                "one component, in an array of numbers")
+    (value,) = values
+    for e, v in zip(components(element), values_for(scope, node, element, value),
+                    strict=True):
+        more = _negative(scope.emitter, v) if attr == "sub" else v
+        scope.emitter.act("atomic_add", e.array, *e.index, more)
+    return ()
+
+
+def _atomic_number(scope: Scope, attr: str, element: Element, numbers: list[Value],
+                   stem: str) -> Value:
+    """An operation on one number, with its old value."""
+    array, where = element.array, element.index
     if attr == "sub":
         attr, numbers = "add", [_negative(scope.emitter, *numbers)]
     if attr in _COUNTING:

@@ -45,6 +45,7 @@ from . import (
     sequences,
     statements,
 )
+from .composite.parts import whole_arrays
 from .inlining import parse_body, refuse_recursion
 from .scope import Grammar, Scope
 
@@ -205,7 +206,7 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
     scope = Scope(_GRAMMAR, found.source, Emitter((*flat.names, *taken)),
                   dict(flat.arrays), outside, frozenset(values))
     scope.env.update(values)
-    scope.env.update(flat.values)
+    scope.env.update({n: whole_arrays(flat, v) for n, v in flat.values.items()})
     scope.emitter.alone.update(flat.alone)
     tree = parse_body(scope, node, returns)
     results = _flat(scope, node, tree)

@@ -75,14 +75,14 @@ def returns(s: ast.AST) -> bool:
 
 
 def changed(body: Sequence[ast.stmt]) -> set[str]:
-    """The names of which `body` may assign an element."""
+    """The names of which `body` may assign an element or a field."""
     found: set[str] = set()
     for node in (n for s in body for n in ast.walk(s)):
         inner: ast.AST = node
-        while isinstance(inner, ast.Subscript):
+        while isinstance(inner, (ast.Subscript, ast.Attribute)):
             inner = inner.value
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and \
-                isinstance(inner, ast.Name):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(
+                node.ctx, ast.Store) and isinstance(inner, ast.Name):
             found.add(inner.id)
     return found
 

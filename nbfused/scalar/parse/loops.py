@@ -10,7 +10,15 @@ from functools import partial
 from ...support.records import record
 from ..ir.nodes import Block, For, Literal, Statement, Value, While, literal
 from ..source.phrases import ALLOWED
-from ..source.structure import Local, Values, fill, leaves, numbered
+from ..source.structure import (
+    Local,
+    Mutable,
+    Values,
+    Vector,
+    fill,
+    leaves,
+    numbered,
+)
 from .branches import (
     UNSET,
     mismatch,
@@ -19,7 +27,7 @@ from .branches import (
     short_circuit,
     split,
 )
-from .elements import assign
+from .composite.places import assign
 from .jumps import RESULT, Loop, assigned, changed
 from .names import is_range, resolve
 from .scope import Scope, StatementParser
@@ -86,8 +94,8 @@ def _mark_flag(scope: Scope, name: str, s: Loop) -> None:
 
 def _carry(scope: Scope, s: Loop) -> _Carried:
     """The variables assigned in the body that have a value before the loop."""
-    written = assigned([s]) | {n for n in changed([s])
-                               if isinstance(scope.env.get(n), Local)}
+    written = assigned([s]) | {n for n in changed([s]) if isinstance(
+        scope.env.get(n), (Local, Mutable, Vector))}
     carried = _Carried([], [], [], [], [])
     for name in sorted(n for n in written if n in scope.env):
         refuse_choice(scope, s, name, *leaves(scope.env[name]))

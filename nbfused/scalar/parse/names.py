@@ -8,9 +8,10 @@ from typing import Any
 from ..ir.nodes import Literal, Value
 from ..source.phrases import ALLOWED
 from ..source.resolve import freeze, function_of, operation, python_function
-from ..source.structure import Struct, Values
+from ..source.structure import Records, Struct, Values, Vector
 from .closures import Closure, Outside
 from .composite.parts import Part, part_property
+from .composite.vectors import load_element, swizzled
 from .elements import array_property, field_number
 from .scope import ExpressionParser, Scope
 
@@ -83,8 +84,14 @@ def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:
     if isinstance(root, ast.Name) and root.id not in scope.env:
         return outside_value(scope, node, resolve(scope, node), ast.unparse(node))
     owner, emitter = scope.values(node.value), scope.emitter
+    if isinstance(owner, Vector):
+        return swizzled(scope, node, owner)
+    if isinstance(owner, Records) and node.attr not in owner.names:
+        return part_property(scope, node, min(owner, key=lambda p: len(p.spans)))
     if isinstance(owner, Struct):
-        return owner[field_number(scope, node, owner, node.attr)]
+        found = owner[field_number(scope, node, owner, node.attr)]
+        single = isinstance(found, Part) and not found.spans
+        return load_element(scope, found.element, stem) if single else found
     if node.attr in ("real", "imag"):
         return emitter.emit(node.attr, scope.number(node, owner), stem=stem)
     if isinstance(owner, str) and owner in emitter.alone and \

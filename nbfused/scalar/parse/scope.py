@@ -13,7 +13,7 @@ from ..ir.emit import Emitter
 from ..ir.nodes import Function, Literal, Statement, Value
 from ..source.definitions import Source
 from ..source.phrases import ALLOWED, phrase
-from ..source.structure import Values
+from ..source.structure import Values, Vector
 
 __all__ = ["ExpressionParser", "Grammar", "Scope", "StatementParser"]
 
@@ -130,6 +130,8 @@ class Scope:
 
     def describe(self, found: Values) -> str:
         """A phrase for messages: a number, an array, a tuple or a function."""
+        if isinstance(found, Vector):
+            return f"a {found.kind}"
         if isinstance(found, tuple):
             return "a tuple" if found else "a call without a result"
         if not isinstance(found, (str, Literal)):

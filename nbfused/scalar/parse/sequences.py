@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ir.nodes import Literal, Value, literal
 from ..source.structure import Local, Values
-from .elements import assign
+from .composite.places import assign
 from .names import method_owner, resolve_callee
 from .scope import ExpressionParser, Scope
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from ..ir.nodes import Let, Literal
-from ..source.structure import Vector
+from ..source.structure import Values, Vector
 from .branches import split
+from .composite.places import NO_STORE, Place, assign, place
 from .composite.vectors import combined
-from .elements import NO_STORE, assign, place
 from .expressions import operate
 from .jumps import RESULT
 from .scope import Scope, StatementParser
@@ -38,25 +38,34 @@ def _parse_annotated(scope: Scope, s: ast.AnnAssign) -> None:
 def _parse_augmented(scope: Scope, s: ast.AugAssign) -> None:
     """Parse ``a += value``; an index is computed once."""
     target = s.target
-    if isinstance(target, ast.Subscript):
+    if isinstance(target, (ast.Subscript, ast.Attribute)):
         element = place(scope, target)
         value = scope.values(s.value)
-        if isinstance(value, Vector):
-            old = element.load(value)
-            element.store(combined(scope, s, old, value))
-            return
-        old = scope.number(target, element.load())
-        element.store(operate(scope, s, old, scope.number(s.value, value), "t"))
+        old = element.load(value)
+        if element.each is not None and not isinstance(old, Vector):
+            element.each(lambda e: _augment(scope, s, e, value))
+        else:
+            _augment(scope, s, element, value)
         return
     if not isinstance(target, ast.Name):
         raise scope.error(s, NO_STORE)
     read = ast.copy_location(ast.Name(target.id, ast.Load()), target)
     old, value = scope.values(read), scope.values(s.value)
-    if isinstance(old, Vector):
-        assign(scope, target, combined(scope, s, old, value))
-        return
-    assign(scope, target, operate(scope, s, scope.number(read, old),
-                                  scope.number(s.value, value), target.id))
+    assign(scope, target, _changed(scope, s, old, value, target.id))
+
+
+def _augment(scope: Scope, s: ast.AugAssign, element: Place, value: Values) -> None:
+    """Change one place."""
+    element.store(_changed(scope, s, element.load(value), value, "t"))
+
+
+def _changed(scope: Scope, s: ast.AugAssign, old: Values, value: Values,
+             stem: str) -> Values:
+    """Parse ``old op value``."""
+    if isinstance(old, Vector) or isinstance(value, Vector):
+        return combined(scope, s, old, value)
+    return operate(scope, s, scope.number(s.target, old), scope.number(s.value, value),
+                   stem)
 
 
 def _parse_expression(scope: Scope, s: ast.Expr) -> None:

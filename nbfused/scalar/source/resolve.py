@@ -14,9 +14,11 @@ from ...support.dtypes import DTYPES
 from ...support.records import record
 from ..ir.emit import Emitter
 from ..ir.nodes import EFFECTS, Function, Literal, Value, literal
+from ..language.composite import Composite
 from ..language.vocabulary import NUMPY, OPS
 from ..typing.python_numbers import plain_number
 from .static import known_value
+from .structure import Vector
 
 __all__ = ["RAW", "Operation", "Vocabulary", "apply", "arity", "freeze", "function_of",
            "operation", "python_function", "signature"]
@@ -131,8 +133,11 @@ def freeze(target: Any) -> Any:
     if type(target) in (bool, int, float, complex):
         return literal(target)
     if isinstance(target, tuple):
-        parts = tuple(freeze(t) for t in target)
-        return None if None in parts else parts
+        parts = tuple(map(freeze, tuple(target)))
+        if None in parts:
+            return None
+        composite = isinstance(target, Composite)
+        return Vector(type(target).__name__, parts) if composite else parts
     return None
 
 

@@ -8,13 +8,15 @@ from typing import Any
 
 from ...support.records import record
 from ..ir.nodes import Literal, Value, literal
+from ..language.composite import COMPOSITES
 from ..printing.identifiers import identifier
 from ..typing.python_numbers import plain_number
 from .static import known_value
 
-__all__ = ["Array", "Local", "Parameters", "Struct", "Values", "Vector",
-           "fill",
-           "flat_parameters", "immutable", "leaves", "locals_in", "numbered", "rebuild"]
+__all__ = ["Array", "Local", "Mutable", "Parameters", "Records", "Struct",
+           "Values", "Vector",
+           "fill", "flat_parameters", "immutable", "leaves", "locals_in", "numbered",
+           "rebuild"]
 
 #: A value, or a tree of values: tuples, structs and local arrays of them.
 Values = Any
@@ -31,10 +33,14 @@ class Array:
     alone
         In the rule of a kernel, an array that came without a derivative: its ``primal``
         is itself, its ``derivative`` reads as 0 and ignores what is written.
+    kind
+        The composite number that an element is, ``"vec3"``, along the last axes; empty
+        where it is a number.
     """
 
     rank: int | None = None
     alone: bool = False
+    kind: str = ""
 
 
 class Struct(tuple[Any, ...]):
@@ -48,9 +54,51 @@ class Struct(tuple[Any, ...]):
         made.names = tuple(names)
         return made
 
+    def with_parts(self, parts: Iterable[Any]) -> Struct:
+        """Other values under the same names."""
+        return type(self)(self.names, parts)
+
+
+class Mutable(Struct):
+    """A struct of the function's own: assigning a field makes another one."""
+
+
+class Records(Struct):
+    """Arrays of as many elements: one for each field of an array of structs."""
+
 
 class Vector(Struct):
-    """Numbers ``.x``, ``.y``, … that are computed with componentwise."""
+    """The components of a vector, a matrix or a quaternion.
+
+    Attributes
+    ----------
+    kind
+        The name of its class, ``"vec3"``, which says how to compute with it.
+    """
+
+    kind: str
+
+    def __new__(cls, kind: str, values: Iterable[Any]) -> Vector:
+        """The components in the order of the fields of the class."""
+        made: Any = super().__new__(cls, COMPOSITES[kind]._fields, values)
+        made.kind = kind
+        found: Vector = made
+        return found
+
+    def with_parts(self, parts: Iterable[Any]) -> Vector:
+        """Other components."""
+        return Vector(self.kind, parts)
+
+    def __eq__(self, other: object) -> bool:
+        """True if kinds and components are equal."""
+        return isinstance(other, Vector) and self.kind == other.kind and \
+            super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *self))
 
 
 class Local(tuple[Any, ...]):
@@ -60,7 +108,7 @@ class Local(tuple[Any, ...]):
 def rebuild(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
     """`parts` as a tuple of the kind of `like`."""
     if isinstance(like, Struct):
-        return type(like)(like.names, parts)
+        return like.with_parts(parts)
     return Local(parts) if isinstance(like, Local) else tuple(parts)
 
 
@@ -90,16 +138,18 @@ def fill(shape: Values, results: Sequence[Value]) -> Values:
 
 
 def immutable(values: Values) -> Values:
-    """`values` as a caller lends them: local arrays become tuples."""
+    """`values` as a caller lends them: not to be changed."""
     if not isinstance(values, tuple):
         return values
     parts = tuple(map(immutable, values))
+    if isinstance(values, Mutable):
+        return Struct(values.names, parts)
     return parts if isinstance(values, Local) else rebuild(values, parts)
 
 
-def locals_in(values: Values) -> Iterator[Local]:
-    """Every local array in a tree."""
-    if isinstance(values, Local):
+def locals_in(values: Values) -> Iterator[Local | Mutable]:
+    """Every local array and every struct of the function's own in a tree."""
+    if isinstance(values, (Local, Mutable)):
         yield values
     for v in values if isinstance(values, tuple) else ():
         yield from locals_in(v)
@@ -119,12 +169,15 @@ class Parameters:
         The rank of each name that is an array.
     alone
         What stands for the derivative of each array that came without one.
+    kinds
+        What the elements of arrays are that are no numbers.
     """
 
     names: tuple[str, ...]
     values: dict[str, Values]
     arrays: dict[str, int | None]
     alone: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
 
 
 def flat_parameters(params: Sequence[str],
@@ -144,7 +197,7 @@ def flat_parameters(params: Sequence[str],
         return Parameters(tuple(params), {p: p for p in params}, dict.fromkeys(params))
     flat = _Flat(params)
     values = {p: flat.visit(p, given.get(p), (p,)) for p in params}
-    return Parameters(tuple(flat.names), values, flat.arrays, flat.alone)
+    return Parameters(tuple(flat.names), values, flat.arrays, flat.alone, flat.kinds)
 
 
 class _Flat:
@@ -153,6 +206,7 @@ class _Flat:
         self.names: list[str] = []
         self.arrays: dict[str, int | None] = {}
         self.alone: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
 
     def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
         given = plain_number(known_value(given))
@@ -169,6 +223,8 @@ class _Flat:
         self.names.append(name)
         if isinstance(given, Array):
             self.arrays[name] = given.rank
+            if given.kind:
+                self.kinds[name] = given.kind
             if given.alone:
                 self.alone[name] = f"{name}.derivative"
                 self.arrays[self.alone[name]] = given.rank

@@ -249,7 +249,7 @@ def test_variables(device):
     copy((1,), (2,), (x, y))
     np.testing.assert_array_equal(nf.to_numpy(y), [1, 2])
     x.requires_grad = True
-    with pytest.raises(NotDifferentiableError, match=r"'x' is a Variable.*as_op"):
+    with pytest.raises(NotDifferentiableError, match="differentiable=True"):
         copy((1,), (2,), (x, y))
 
 

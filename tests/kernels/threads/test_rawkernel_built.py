@@ -167,10 +167,6 @@ def test_lengths_are_numpys(a, b):
     assert y.tolist() == [len(x[a:b:3]), len(x[a:b:3][1:]), len(x[a:][:b])]
 
 
-def stored_slice(x):
-    x[0, 1:] = 0.0
-
-
 def from_the_end(x):
     x[0, 0] = x[0][-1]
 
@@ -200,7 +196,6 @@ def no_attribute(x):
 
 
 @pytest.mark.parametrize(("kernel", "words"), [
-    (stored_slice, ("no targets of assignments",)),
     (from_the_end, ("0 or more", "a.shape[k] - 1")), (reversed_slice, ("step",)),
     (used_as_number, ("expected a number", "a part of an array")),
     (chosen, ("'row' is a part of an array that depends on a branch",)),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....scalar.autodiff.activity import refuse
-from ....scalar.autodiff.adjoints import INITIAL, RECORDED
+from ....scalar.autodiff.adjoints import GIVEN, INITIAL, RECORDED
 from ....scalar.autodiff.rules import has_rule
 from ....scalar.ir.build import Builder, inline
 from ....scalar.ir.nodes import (
@@ -26,6 +26,7 @@ from ....scalar.ir.nodes import (
     defined,
     literal,
     raw_params,
+    read,
     walk,
 )
 from ....specs.raw import WRITES
@@ -40,8 +41,9 @@ def with_recalls(function: Function, wanted: set[str],
                  loads: bool) -> tuple[Function, Value]:
     """`function` with accesses that a derivative records, and the number of rows.
 
-    Where `loads`, those of what the kernel may have changed; and values that an atomic
-    ``min`` or ``max`` compares with elements of `wanted` arrays.
+    Where `loads`, those of what the kernel may have changed, and places that threads
+    count by atomic operations on arrays that are not `wanted`; and values that an
+    atomic ``min`` or ``max`` compares with elements of `wanted` arrays.
     """
     function = inline(function, has_rule)
     extremes = _extremes(function) & wanted
@@ -50,10 +52,11 @@ def with_recalls(function: Function, wanted: set[str],
     found = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "load"
              and s.args[0] in changed & raw_params(function) and s.attr != "once"
              and loads]
-    if not found and not extremes:
+    counters = _counters(function) - wanted if loads else set()
+    if not found and not extremes and not counters:
         return function, _FIRST
     _check_barriers(function, found, wanted)
-    recalls = _Recalls(function, {str(s.args[0]) for s in found}, extremes)
+    recalls = _Recalls(function, {str(s.args[0]) for s in found}, extremes, counters)
     end = recalls.value(recalls.write(function.body.statements, _Row(_FIRST)))
     body = Block(tuple(recalls.statements), function.body.yields)
     return replace(function, body=body), end
@@ -66,6 +69,14 @@ def _extremes(function: Function) -> set[str]:
         if isinstance(s, Let) and s.op in WRITES | {"load"}:
             accesses.setdefault(str(s.args[0]), set()).add(str(s.attr or s.op))
     return {a for a, found in accesses.items() if found in ({"min"}, {"max"})}
+
+
+def _counters(function: Function) -> set[str]:
+    """The parameters of which an atomic operation gives a value that is used."""
+    used = read(function.body)
+    return {str(s.args[0]) for s in walk(function.body) if isinstance(s, Let)
+            and s.op == "atomic" and used.intersection(s.results)} & \
+        raw_params(function)
 
 
 def _check_barriers(function: Function, loads: Sequence[Let], wanted: set[str]) -> None:
@@ -91,10 +102,11 @@ class _Row:
 class _Recalls(Builder):
     """Writes a function again, with recalls in place of loads of `arrays`."""
 
-    def __init__(self, function: Function, arrays: set[str],
-                 extremes: set[str]) -> None:
+    def __init__(self, function: Function, arrays: set[str], extremes: set[str],
+                 counters: set[str]) -> None:
         super().__init__(defined(function.body) | set(function.params))
         self.function, self.arrays, self.extremes = function, arrays, extremes
+        self.counters = counters
         #: What a store may have changed before the statement at hand.
         self.stored: set[str] = set()
 
@@ -122,7 +134,12 @@ class _Recalls(Builder):
         array, *rest = s.args or ("",)
         if s.op in WRITES:
             self.stored.add(str(array))
-        if s.op == "atomic" and array in self.extremes:
+        if s.op == "atomic" and array in self.counters and s.results:
+            old = self.fresh("old")
+            self.statements.append(replace(s, results=(old,)))
+            s, taken = replace(s, op="recall", attr=GIVEN, args=(
+                array, self.value(at), old)), 1
+        elif s.op == "atomic" and array in self.extremes:
             s, taken = replace(s, args=(array, self.value(at), *rest),
                                attr=f"{s.attr}.{RECORDED}"), 1
         elif s.op == "load" and array in self.arrays and s.attr != "once":

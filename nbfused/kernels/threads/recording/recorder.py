@@ -19,7 +19,8 @@ from ..launching import Options, start_kernel
 from ..views import is_floating
 from .tapes import Recorded, final_of, tape_of
 
-__all__ = ["counters", "record_changes", "record_tapes", "run_on_copies"]
+__all__ = ["counters", "record_changes", "record_launch", "record_tapes",
+           "run_on_copies"]
 
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -44,6 +45,16 @@ def record_tapes(derived: Recorded, flat: FlatArguments,
     tapes, _ = _blank_tapes(derived, leaves, options)
     ran = run_on_copies(derived.recorder, leaves, derived.copied, tapes, options)
     return [*tapes, *_finals(derived, leaves, ran)]
+
+
+def record_launch(derived: Recorded, flat: FlatArguments,
+                  options: Options) -> tuple[Leaf, ...]:
+    """Launch a kernel that counts places; the tapes that its derivative reads."""
+    assert derived.launch is not None
+    leaves = dict(zip(derived.launch.function.params, flat.leaves, strict=False))
+    tapes, _ = _blank_tapes(derived, leaves, options)
+    start_kernel(derived.launch, [*flat.leaves, *tapes], options)
+    return tuple(tapes)
 
 
 def record_changes(derived: Recorded, flat: FlatArguments, options: Options,

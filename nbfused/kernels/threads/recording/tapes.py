@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from ....scalar.autodiff.adjoints import FINAL, INITIAL, RECORDED
+from ....scalar.autodiff.adjoints import FINAL, GIVEN, INITIAL, RECORDED
 from ....scalar.autodiff.differentiate import jvp, vjp
 from ....scalar.ir.build import Builder
 from ....scalar.ir.clean import clean
@@ -62,6 +62,11 @@ class Recorded:
         each thread; None where `rows` says it.
     rows
         Of the tapes.
+    counted
+        The counters of threads of which it needs what they gave, which the launch
+        itself has to record: another run may count otherwise.
+    launch
+        The kernel, which takes the tapes too and leaves no store out.
     """
 
     spec: Raw
@@ -71,6 +76,8 @@ class Recorded:
     recorder: Raw | None = None
     counter: Raw | None = None
     rows: int = 0
+    counted: tuple[str, ...] = ()
+    launch: Raw | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -93,7 +100,8 @@ def derivative_kernel(spec: Raw, wanted: tuple[bool, ...], mode: str) -> Recorde
     function, end = with_recalls(spec.function, wrt, mode == "bwd")
     found = vjp(function, wanted, (), False, raw) if mode == "bwd" else \
         jvp(function, wanted)
-    tapes, finals = _recalled(found, None), _recalled(found, FINAL)
+    counted, finals = _recalled(found, GIVEN), _recalled(found, FINAL)
+    tapes = tuple(sorted({*_recalled(found, None), *counted}))
     more = (*map(tape_of, tapes), *map(final_of, finals))
     derived = Raw(_read_tapes(found, more), (
         *spec.kinds, *("array",) * (sum(wanted) + len(more))))
@@ -105,8 +113,9 @@ def derivative_kernel(spec: Raw, wanted: tuple[bool, ...], mode: str) -> Recorde
     counter = None if isinstance(end, Literal) else Raw(
         _recorder(function, (), end), (*spec.kinds, "array"))
     rows = int(end.text) if isinstance(end, Literal) else 0
+    launch = Raw(_recorder(function, tapes, every=True), kinds) if counted else None
     return Recorded(derived, tapes, finals, tuple(sorted(copied)), recorder, counter,
-                    rows)
+                    rows, counted, launch)
 
 
 def _recalled(function: Function, attr: str | None) -> tuple[str, ...]:
@@ -134,7 +143,7 @@ def _read_tapes(function: Function, more: Sequence[str]) -> Function:
         if s.op != "recall":
             return [_plain(s)[0]]
         array, row, *index = s.args
-        at = (tape_of(str(array)), row, thread) if s.attr is None else \
+        at = (tape_of(str(array)), row, thread) if s.attr in (None, GIVEN) else \
             (array if s.attr == INITIAL else final_of(str(array)), *index)
         return [replace(s, op="load", args=at, attr=None)]
 
@@ -143,6 +152,9 @@ def _read_tapes(function: Function, more: Sequence[str]) -> Function:
 
 def _plain(s: Let) -> tuple[Let, Value | None, Value]:
     """An access as the user wrote it; the row and the value that are recorded."""
+    if s.op == "recall" and s.attr == GIVEN:
+        _, row, given = s.args
+        return replace(s, op="id", args=(given,), attr=None), row, given
     if s.op == "recall":
         array, row, *index = s.args
         taken = None if s.attr == INITIAL else row
@@ -155,11 +167,11 @@ def _plain(s: Let) -> tuple[Let, Value | None, Value]:
     return s, None, _FIRST
 
 
-def _recorder(function: Function, tapes: Sequence[str],
-              rows: Value | None = None) -> Function:
+def _recorder(function: Function, tapes: Sequence[str], rows: Value | None = None,
+              every: bool = False) -> Function:
     """The kernel, which stores what it loads to tapes as well, or how many `rows`.
 
-    Stores into arrays that it does not load are left out.
+    Stores into arrays that it does not load are left out, unless `every` one is kept.
     """
     b = Builder(defined(function.body) | set(function.params))
     thread = thread_number(b)
@@ -167,12 +179,13 @@ def _recorder(function: Function, tapes: Sequence[str],
                       if isinstance(s, Let) and s.op in ("load", "recall"))}
 
     def change(s: Let) -> list[Statement]:
-        if s.op in WRITES and not s.results and s.args[0] not in kept:
+        if s.op in WRITES and not s.results and s.args[0] not in kept and not every:
             return []
+        array = s.args[0] if s.args else ""
         s, row, value = _plain(s)
-        if row is None or s.args[0] not in tapes:
+        if row is None or array not in tapes:
             return [s]
-        tape = tape_of(str(s.args[0]))
+        tape = tape_of(str(array))
         return [s, Let((), "store", (tape, row, thread, value), None, s.line)]
 
     if rows is None:

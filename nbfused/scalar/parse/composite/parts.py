@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 from ....support.records import record
 from ...ir.nodes import Literal, Value, literal
-from ...source.structure import Values
+from ...language.composite import COMPOSITES
+from ...source.structure import Parameters, Records, Struct, Values
 from ..scope import Scope
 
-__all__ = ["Part", "Span", "cut", "is_cut", "part_property", "shape_of", "whole_index"]
+__all__ = ["Element", "Part", "Span", "cut", "element_of", "element_parts", "is_cut",
+           "part_property", "rank_of", "shape_of", "whole_arrays"]
 
 
 @record(frozen=True)
@@ -23,11 +25,26 @@ class Span:
 
 
 @record(frozen=True)
+class Element:
+    """An element of `array`: a number, or one of several components along last axes."""
+
+    array: str
+    index: tuple[Value, ...]
+    kind: str = ""
+    #: What messages call it.
+    phrase: ClassVar[str] = "an element of an array"
+
+
+@record(frozen=True)
 class Part:
-    """A part of `array`: for each axis of that an integer, or the span that is left."""
+    """A part of `array`: for each axis of that an integer, or the span that is left.
+
+    The last axes of an array whose elements are of some `kind` are not among them.
+    """
 
     array: str
     axes: tuple[Value | Span, ...]
+    kind: str = ""
     #: What messages call it.
     phrase: ClassVar[str] = "a part of an array"
 
@@ -38,9 +55,9 @@ class Part:
             "a[i, j]"
 
     @property
-    def element(self) -> tuple[Any, ...]:
-        """The array and the index of what has no spans."""
-        return (self.array, *self.axes)
+    def element(self) -> Element:
+        """The element that a part without spans is."""
+        return Element(self.array, self.axes, self.kind)  # type: ignore[arg-type]
 
     @property
     def spans(self) -> list[int]:
@@ -48,10 +65,30 @@ class Part:
         return [k for k, axis in enumerate(self.axes) if isinstance(axis, Span)]
 
 
+def rank_of(scope: Scope, whole: Values) -> int | None:
+    """The axes of an array or a part; None of what is neither, or is not known."""
+    if isinstance(whole, Part):
+        return len(whole.spans)
+    return scope.arrays.get(whole) if scope.is_array(whole) else None
+
+
+def whole_arrays(flat: Parameters, values: Values, inside: bool = False) -> Values:
+    """Parameters, with parts for arrays whose elements are no single numbers."""
+    if isinstance(values, tuple):
+        inside = inside or isinstance(values, Records)
+        parts = [whole_arrays(flat, v, inside) for v in values]
+        return values.with_parts(parts) if isinstance(values, Struct) else \
+            type(values)(parts)
+    kind = flat.kinds.get(values, "") if isinstance(values, str) else ""
+    if not kind and not (inside and values in flat.arrays):
+        return values
+    axes = (flat.arrays[values] or 0) - (len(COMPOSITES[kind].shape) if kind else 0)
+    return Part(values, (Span(literal(0), None, 1),) * axes, kind)
+
+
 def is_cut(scope: Scope, node: ast.Subscript, whole: Values) -> bool:
     """True if a subscript of an array leaves some of its axes."""
-    rank = len(whole.spans) if isinstance(whole, Part) else \
-        scope.arrays.get(whole) if scope.is_array(whole) else None
+    rank = rank_of(scope, whole)
     parts = _parts(node)
     return rank is not None and not any(isinstance(p, ast.Starred) for p in parts) and (
         any(isinstance(p, ast.Slice) for p in parts) or len(parts) < rank)
@@ -74,7 +111,7 @@ def cut(scope: Scope, node: ast.Subscript, whole: Values) -> Part:
         assert isinstance(span, Span)
         axes[k] = _narrowed(scope, node, start.array, k, span, g) \
             if isinstance(g, Span) else _at(scope, span, g)
-    return Part(start.array, tuple(axes))
+    return Part(start.array, tuple(axes), start.kind)
 
 
 def _parts(node: ast.Subscript) -> list[ast.expr]:
@@ -167,14 +204,24 @@ def part_property(scope: Scope, node: ast.Attribute, part: Part) -> Values:
     return size
 
 
-def whole_index(scope: Scope, node: ast.AST, whole: Values,
-                index: tuple[Value, ...]) -> tuple[Values, tuple[Value, ...]]:
-    """An array and the index into it; those of a part are the array's."""
+def element_of(scope: Scope, node: ast.AST, whole: Values,
+               index: tuple[Value, ...]) -> Element:
+    """The element of an array, or of a part, at as many integers as it has axes."""
     if not isinstance(whole, Part):
-        return whole, index
+        return Element(whole, index)
     if len(index) != len(whole.spans):
         raise scope.error(node, f"the part has {len(whole.spans)} axes and is indexed "
                                 f"by {len(index)} integers; write one for each")
     rest = iter(index)
-    return whole.array, tuple(_at(scope, axis, next(rest)) if isinstance(axis, Span)
-                              else axis for axis in whole.axes)
+    return Element(whole.array, tuple(
+        _at(scope, axis, next(rest)) if isinstance(axis, Span) else axis
+        for axis in whole.axes), whole.kind)
+
+
+def element_parts(scope: Scope, node: ast.Subscript, records: Records) -> Values:
+    """Parse ``p[i]`` of an array of structs: a struct of places, nothing is read."""
+    found = [element_parts(scope, node, part) if isinstance(part, Records) else
+             cut(scope, node, part) for part in records]
+    single = any(isinstance(f, Part) and not f.spans for f in found) or not any(
+        isinstance(f, Part) for f in found)
+    return Struct(records.names, found) if single else records.with_parts(found)

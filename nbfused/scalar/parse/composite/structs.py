@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ...source.structure import Struct, Values, Vector
+from ...language.composite import Composite
+from ...source.structure import Mutable, Struct, Values
 from ..elements import field_number
 from ..names import outside_value
 from ..scope import Scope
 from ..sequences import call_errors
-from .vectors import vector_of
+from .vectors import build_vector
 
 __all__ = ["build_struct", "is_struct_class", "replace_fields"]
 
@@ -25,22 +26,19 @@ def is_struct_class(target: Any) -> bool:
 
 
 def build_struct(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, ...],
-                 keywords: Mapping[str, Values]) -> Struct:
+                 keywords: Mapping[str, Values]) -> Values:
     """A struct with the fields of a class, defaults filled in."""
+    if issubclass(target, Composite):
+        return build_vector(scope, node, target, args, keywords)
     _check_plain(scope, node, target)
-    vector = getattr(target, "__nbfused_vector__", False)
-    found = vector_of(scope, node, target, args) if vector and not keywords else None
-    if found is not None:
-        return found
     signature = inspect.signature(target)
     with call_errors(scope, node):
         given = signature.bind(*args, **keywords).arguments
     values = [given[n] if n in given else outside_value(scope, node, p.default,
                                                         f"default of {n}")
               for n, p in signature.parameters.items()]
-    if vector:
-        return Vector(target._fields, [scope.number(node, v) for v in values])
-    return Struct(signature.parameters, values)
+    mutable = is_dataclass(target) and not vars(target)["__dataclass_params__"].frozen
+    return (Mutable if mutable else Struct)(signature.parameters, values)
 
 
 def _check_plain(scope: Scope, node: ast.Call, target: type) -> None:
@@ -67,4 +65,4 @@ def replace_fields(scope: Scope, node: ast.Call, owner: Struct,
                    keywords: Mapping[str, Values]) -> Struct:
     """Parse ``p._replace(x=value)``: a copy with some other fields."""
     new = {field_number(scope, node, owner, n): v for n, v in keywords.items()}
-    return type(owner)(owner.names, [new.get(k, v) for k, v in enumerate(owner)])
+    return owner.with_parts([new.get(k, v) for k, v in enumerate(owner)])

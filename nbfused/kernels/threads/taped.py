@@ -1,0 +1,301 @@
+"""Launches on Variables that require a gradient: each is a node of the tape.
+
+What the kernel writes to becomes, as in ``x += y``, the result of the launch: the
+kernel runs on copies, and the Variables become these, so that what was recorded of them
+before stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace as replace_record
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from ...arrays import Array, describe, dtype_of, is_array, may_overlap
+from ...autograd import Function, Variable
+from ...autograd.numpy_api.in_place import replace
+from ...autograd.recording import no_grad, recording
+from ...autograd.versions import is_saved
+from ...dispatch.calls import COPY
+from ...dispatch.execute import execute
+from ...errors import (
+    KernelTypeError,
+    NotDifferentiableError,
+    OverlapError,
+    TapeError,
+)
+from ...specs import Raw
+from ...support.records import record
+from .arguments import Leaf
+from .launching import Options
+from .leaves import Layout, layout_of
+from .pairs import gradient_buffer, in_dtypes_of
+from .recording.recorder import record_launch
+from .recording.tapes import Recorded, derivative_kernel
+from .views import Dual, ViewType, is_floating
+
+if TYPE_CHECKING:
+    from .rawkernel import ThreadKernel
+
+__all__ = ["is_taped", "launch_taped"]
+
+
+def is_taped(arguments: Mapping[str, Any]) -> bool:
+    """True if one of the arguments is a Variable that requires a gradient."""
+    return recording() and any(map(_tracked, arguments.values()))
+
+
+def _tracked(value: Any) -> bool:
+    if isinstance(value, Variable):
+        return value.requires_grad
+    if isinstance(value, Mapping):
+        return any(map(_tracked, value.values()))
+    if isinstance(value, (tuple, list)):
+        return any(map(_tracked, value))
+    fields = getattr(value, "__dataclass_fields__", None)
+    return fields is not None and not isinstance(value, type) and any(
+        _tracked(getattr(value, n)) for n in fields)
+
+
+@record(eq=False)
+class _Call:
+    """One launch.
+
+    Attributes
+    ----------
+    kernel, options, layout
+        What was launched, how, and the structure of its arguments.
+    changed
+        The leaves that it writes to and that have a gradient.
+    written
+        All that it writes to.
+    needed
+        Those of them whose values before the launch the derivative reads.
+    paired
+        The leaves for which the derivative takes a pair.
+    """
+
+    kernel: ThreadKernel
+    options: Options
+    layout: Layout
+    changed: tuple[str, ...]
+    written: frozenset[str]
+    needed: frozenset[str]
+    paired: tuple[str, ...]
+
+
+def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
+                 options: Options) -> None:
+    """Launch, and record the node; written Variables become its results.
+
+    Raises
+    ------
+    NotDifferentiableError
+        The gradient would be lost: in an array that is written to and is no Variable,
+        or as a parameter has no derivative.
+    TapeError
+        The kernel writes to a leaf of the tape.
+    OverlapError
+        What it changes shares memory with another argument.
+    """
+    layout, leaves = layout_of(arguments, kernel.annotations)
+    given = dict(zip(layout.names, leaves, strict=True))
+    plain = {n: _plain(v) for n, v in given.items()}
+    with no_grad():
+        flat = kernel.flatten(layout.arguments(plain), options.check)
+    spec = kernel.spec(flat)
+    names = [leaf.name for leaf in flat.leaves]
+    written = {n for p, n in zip(spec.function.params, names, strict=True)
+               if p in spec.written}
+    paired = tuple(leaf.name for leaf in flat.leaves if _may_pair(kernel, leaf))
+    changed = tuple(n for n in names if n in written and n in paired)
+    _check(kernel, given, written, paired)
+    call = _Call(kernel, options, layout, changed, frozenset(written),
+                 _needed(kernel, spec, names, paired), paired)
+    results = _Launched.apply(call, *leaves)
+    for name, made in zip(changed, results if len(changed) > 1 else (results,),
+                          strict=True):
+        _become(given[name], made)
+
+
+def _become(x: Variable, made: Variable) -> None:
+    """Make a Variable what a launch wrote.
+
+    An array of which nothing is recorded keeps its memory, unless a launch before has
+    saved it: then the Variable gets another one, as one that is recorded does.
+    """
+    alone = getattr(x, "_of", None) is None and not getattr(x, "_seen_by", None)
+    if x._edge is None and alone and is_saved(x._value):
+        x._value, x._edge = made._value, made._edge
+    else:
+        replace(x, made, "launch")
+
+
+def _plain(x: Any) -> Any:
+    return x.data if isinstance(x, Variable) else x
+
+
+def _may_pair(kernel: ThreadKernel, leaf: Any) -> bool:
+    """True if the derivative takes a pair for a leaf."""
+    view = leaf.annotation
+    declared = view.differentiable if isinstance(view, ViewType) \
+        else kernel.differentiable
+    return declared and type(leaf.value) is Array and is_floating(leaf.value.dtype)
+
+
+def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
+           paired: Sequence[str]) -> None:
+    """Refuse a launch that would lose a gradient."""
+    for name, value in given.items():
+        tracked = isinstance(value, Variable) and value.requires_grad
+        if tracked and name not in paired:
+            raise NotDifferentiableError(
+                f"{kernel.__name__}: '{name}' is a Variable that requires a gradient, "
+                "and the parameter has no derivative; declare the kernel "
+                "differentiable=True or annotate it with DiffView, or pass "
+                f"{name}.data")
+        if name in written and name in paired and not isinstance(value, Variable):
+            raise NotDifferentiableError(
+                f"{kernel.__name__}: the launch writes to '{name}', an array, and the "
+                "gradient of what other Variables contribute would be lost; pass "
+                f"nbfused.Variable({name}), or annotate it with View")
+        if tracked and name in written and value.is_leaf:
+            raise TapeError(
+                f"{kernel.__name__}: the launch writes to '{name}', a leaf that "
+                f"requires a gradient, whose values before it would be lost; pass "
+                f"{name}.copy(), or launch inside no_grad()")
+    _check_apart(kernel, {n: describe(_plain(v), n) for n, v in given.items()
+                          if is_array(_plain(v))}, written.intersection(paired))
+    if not any(n in paired for n in written):
+        raise KernelTypeError(
+            f"{kernel.__name__}: an argument requires a gradient, and the launch "
+            "writes to no floating array that has a derivative; launch inside "
+            "no_grad()")
+
+
+def _check_apart(kernel: ThreadKernel, arrays: Mapping[str, Array],
+                 changed: Collection[str]) -> None:
+    """Refuse memory under two names, which would be two arrays in the recorded launch.
+
+    The kernel runs on copies of what it changes.
+    """
+    for (a, x), (b, y) in combinations(arrays.items(), 2):
+        if (a in changed or b in changed) and may_overlap(x, y):
+            raise OverlapError(f"{kernel.__name__}: '{a}' and '{b}' share memory, and "
+                               "the launch, which is recorded, changes one of them; "
+                               "pass a copy of the other, or one name for both")
+
+
+def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
+            paired: Sequence[str]) -> frozenset[str]:
+    """The arrays that the kernel reads and writes and whose old values count."""
+    if kernel.rules:
+        found = spec.written
+    else:
+        derived = derivative_kernel(spec, tuple(n in paired for n in names), "bwd")
+        found = spec.revised if derived.tapes else spec.revised & derived.spec.read
+    return frozenset(n for p, n in zip(spec.function.params, names, strict=True)
+                     if p in found)
+
+
+def _copy(array: Any) -> Any:
+    return execute(COPY, (array,), dtypes=(dtype_of(array),))[0]
+
+
+def _start(call: _Call, arrays: Mapping[str, Any]) -> tuple[Leaf, ...] | None:
+    """Launch; what it counted and its derivative needs, if there is any."""
+    arguments = call.layout.arguments(arrays)
+    kernel, options = call.kernel, call.options
+    with no_grad():
+        if not kernel.rules:
+            flat = kernel.flatten(arguments, options.check)
+            derived = derivative_kernel(kernel.spec(flat), tuple(
+                leaf.name in call.paired for leaf in flat.leaves), "bwd")
+            if derived.counted:
+                _check_counted(kernel, derived)
+                return record_launch(derived, flat, options)
+        kernel.start(arguments, options)
+    return None
+
+
+def _check_counted(kernel: ThreadKernel, derived: Recorded) -> None:
+    """Refuse counted places of which it is not known how many there are."""
+    if derived.counter is not None or derived.finals:
+        what = "an atomic min or max is in the same kernel" if derived.finals else \
+            "they are counted in a loop whose length is not known when it is parsed"
+        raise NotDifferentiableError(
+            f"{kernel.__name__}: the derivative depends on what atomic operations on "
+            f"'{derived.counted[0]}' give, and {what}; count the places in a kernel of "
+            "their own, to read them in another")
+
+
+class _Launched(Function):
+    """The tape's node of a launch: gives what it wrote to."""
+
+    @classmethod
+    def forward(cls, ctx: Any, call: _Call, *args: Any) -> Any:
+        """Launch on copies of what is written."""
+        plain = dict(zip(call.layout.names, map(_plain, args), strict=True))
+        before = dict(zip(call.layout.names, args, strict=True))
+        made = {n: _copy(plain[n]) for n in call.changed}
+        copies = {n: Variable(_copy(plain[n])) for n in call.needed
+                  if not before[n].requires_grad}
+        ctx.call, ctx.tapes = call, _start(call, {**plain, **made})
+        #: Arrays of which the derivative looks at the shapes only.
+        ctx.unread = {n: made.get(n, plain[n]) for n in call.written - call.needed}
+        kept = {n: copies.get(n, v) for n, v in before.items() if n not in ctx.unread}
+        ctx.numbers = {n: v for n, v in kept.items() if not isinstance(v, Variable)}
+        ctx.arrays = tuple(n for n, v in kept.items() if isinstance(v, Variable))
+        ctx.save_for_backward(*(kept[n] for n in ctx.arrays))
+        results = tuple(Variable(made[n]) for n in call.changed)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Launch the derivative on pairs."""
+        call: _Call = ctx.call
+        saved = dict(zip(ctx.arrays, ctx.saved_tensors, strict=True))
+        before = {**ctx.numbers, **saved, **{
+            n: Variable(a) for n, a in ctx.unread.items()}}
+        names = call.layout.names
+        call = replace_record(call, options=replace_record(call.options,
+                                                           tapes=ctx.tapes))
+        wanted = tuple(n for n, need in zip(names, ctx.needs_input_grad[1:],
+                                            strict=True) if need)
+        found = _Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)
+        gradients = dict(zip(wanted, found if len(wanted) > 1 else (found,),
+                             strict=True))
+        return (None, *map(gradients.get, names))
+
+
+class _Pulled(Function):
+    """The gradient of a launch with respect to the `wanted` leaves."""
+
+    @classmethod
+    def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
+                *given: Any) -> Any:
+        """Launch ``bwd``: what is left of the cotangents is that of what was before."""
+        names = call.layout.names
+        plain = dict(zip(names, map(_plain, given), strict=False))
+        slopes = {n: gradient_buffer(plain[n]) for n in call.paired}
+        for n, g in zip(call.changed, given[len(names):], strict=True):
+            execute(COPY, (_plain(g),), out=(slopes[n],),
+                    dtypes=(dtype_of(slopes[n]),))
+        duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
+        with no_grad():
+            call.kernel.bwd.start(call.layout.arguments({**plain, **duals}),
+                                  call.options)
+        ctx.call = call
+        found = in_dtypes_of({n: slopes[n] for n in wanted}, plain)
+        results = tuple(Variable(found[n]) for n in wanted)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Refuse second derivatives: those of `ThreadKernel.as_op` are known."""
+        name = ctx.call.kernel.__name__
+        raise NotDifferentiableError(
+            f"{name}: the derivative of the gradient of a recorded launch is not "
+            "known, nor the forward mode of the tape, which takes it; make an "
+            f"operation of the kernel, {name}.as_op(...), which has it")

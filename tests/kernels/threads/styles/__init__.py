@@ -1,0 +1,1 @@
+"""Kernels as users of Warp and Slang write them, each beside a reference in NumPy."""
