@@ -240,8 +240,8 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
         flat = part if flat is None else flat + part if known else add(flat, part)
     if host:
         whole = np.ascontiguousarray(np.broadcast_to(flat, shape)).astype(np.int64)
-        return whole if type(getattr(x, "data", x)) is np.ndarray and not isinstance(
-            x, Traced) else _near(whole, x, given)
+        return whole if _is_host(x.data if isinstance(x, Variable) else x) else _near(
+            whole, x, given)
     return broadcast_to(flat, shape) if extents(flat) != shape else flat
 
 
