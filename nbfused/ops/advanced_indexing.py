@@ -25,9 +25,12 @@ __all__ = ["Chosen", "advanced", "choose", "is_advanced"]
 
 
 def is_advanced(item: Any) -> bool:
-    """Whether an item of an index is an array, a list or a mask."""
-    return isinstance(item, (list, bool, np.bool_)) or (
-        hasattr(item, "shape") and (len(extents(item)) > 0 or _is_mask(item)))
+    """Whether an item of an index is an array, a list or a mask.
+
+    A traced integer is an array, too: which one it is, is not known yet.
+    """
+    return isinstance(item, (list, bool, np.bool_)) or (hasattr(item, "shape") and (
+        len(extents(item)) > 0 or _is_mask(item) or isinstance(item, Traced)))
 
 
 def _is_mask(item: Any) -> bool:

@@ -125,7 +125,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *,
 
 
 def _of_each_matrix(tolerance: Any) -> Any:
-    """A tolerance beside the singular values of matrices, each of which may have one."""
+    """A tolerance, of each matrix or of all, beside singular values."""
     return ops.expand_dims(tolerance, -1) if shape_of(tolerance) else tolerance
 
 
