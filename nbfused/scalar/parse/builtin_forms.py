@@ -151,8 +151,8 @@ _BUILTINS: dict[Any, Form] = {
     all: _logical(ast.And(), True), any: _logical(ast.Or(), False), tuple: _tuple,
     list: _list, divmod: _divmod, np.angle: _angle, print: _print,
     np.zeros: _allocation, np.empty: _allocation, np.ones: _allocation,
-    np.array: _allocation, np.zeros_like: _allocation, enumerate: _loop_only, zip: _loop_only,
-    reversed: _loop_only, range: _loop_only, buffer: _buffer, count: _count,
+    np.array: _allocation, np.zeros_like: _allocation, enumerate: _loop_only,
+    zip: _loop_only, reversed: _loop_only, range: _loop_only, buffer: _buffer, count: _count,
 }
 
 
