@@ -152,7 +152,8 @@ _BUILTINS: dict[Any, Form] = {
     list: _list, divmod: _divmod, np.angle: _angle, print: _print,
     np.zeros: _allocation, np.empty: _allocation, np.ones: _allocation,
     np.array: _allocation, np.zeros_like: _allocation, enumerate: _loop_only,
-    zip: _loop_only, reversed: _loop_only, range: _loop_only, buffer: _buffer, count: _count,
+    zip: _loop_only, reversed: _loop_only, range: _loop_only, buffer: _buffer,
+    count: _count,
 }
 
 
