@@ -21,6 +21,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `shapes`       axes moved, added and reversed; diagonals and triangles
 `sorting`      sorted arrays and order statistics, differentiated through indices
 `statistics`   averages, covariances, interpolation
+`ufunc_methods` running results, reductions and outer products of ufuncs
 ============== =========================================================================
 """
 
@@ -38,6 +39,7 @@ from . import (
     shapes,
     sorting,
     statistics,
+    ufunc_methods,
 )
 
 __all__ = [
@@ -54,4 +56,5 @@ __all__ = [
     "shapes",
     "sorting",
     "statistics",
+    "ufunc_methods",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import dtype_of, to_numpy
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from .base import as_arrays, as_given, axis_of, implements, index_array, ops, shape_of
@@ -52,6 +53,8 @@ def host_of(x: Any, name: str) -> np.ndarray:
     KernelTypeError
         They are not known yet, in `nf.fuse`.
     """
+    if isinstance(x, Batched) and not x.batched:  # the same for all samples
+        x = x.held
     if isinstance(x, Traced):
         raise no_operation(
             f"numpy.{name}: the shape of the result depends on the elements of {x!r}, "

@@ -12,6 +12,7 @@ import numpy as np
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
 from ..base import (
+    as_arrays,
     axes_of,
     axis_of,
     implements,
@@ -140,7 +141,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 @implements("linalg.multi_dot")
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices, from the left."""
-    return stored(reduce(ops.matmul, arrays), out)
+    return stored(reduce(ops.matmul, as_arrays(arrays, "numpy.linalg.multi_dot")), out)
 
 
 @implements("kron")
