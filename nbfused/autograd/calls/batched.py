@@ -19,9 +19,11 @@ import numpy as np
 from ...arrays import dtype_of
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced, TracedNumber, extents
+from ...dispatch.direct import direct_call
 from ...errors import KernelTypeError, NotDifferentiableError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import Ref, Spec, View
+from ...specs.base import Batching
 from ..graph import Edge
 from ..nodes import NUMBERS, link_view, zeros
 from ..numpy_api.in_place import is_basic
@@ -29,6 +31,7 @@ from ..recording import RECORDING
 from ..tape import apply, record_traced
 from ..variable import Variable
 from .batched_changes import assign, in_place
+from .sample_plans import Repeated, SamplePlan, remember, sample_key
 
 __all__ = ["LEVEL", "SAMPLE_RULES", "Batched", "Level"]
 
@@ -78,14 +81,29 @@ class Level:
         if before is not False:  # a walk inside does not record, but the tape outside
             RECORDING.set(self.recording)
         try:
-            made = apply(spec, held, dtypes=dtypes) if not any(has) else self._batched(
-                spec, held, has, tuple([_extents(x) for x in inputs]), dtypes)
+            made = apply(spec, held, dtypes=dtypes) if not any(has) else \
+                self._batched(spec, held, has, dtypes)
         finally:
             RECORDING.set(before)
         return tuple([Batched(self, x, any(has)) for x in made])
 
     def _batched(self, spec: Spec, held: Sequence[Any], has: tuple[bool, ...],
-                 shapes: tuple[tuple[int, ...], ...], dtypes: Any) -> list[Any]:
+                 dtypes: Any) -> Sequence[Any]:
+        key = sample_key(held, has, dtypes)
+        if key is None:
+            return self._by_steps(spec, held, has, dtypes)[0]
+        plans = spec.__dict__.setdefault("_sample_plans", {})
+        plan = plans.get(key)
+        made: Sequence[Any] | None = None if plan is None else plan.run(held)
+        if made is None:
+            made, rule, calls = self._by_steps(spec, held, has, dtypes)
+            remember(plans, key, SamplePlan.of(rule, len(held), calls))
+        return made
+
+    def _by_steps(self, spec: Spec, held: Sequence[Any], has: tuple[bool, ...],
+                  dtypes: Any) -> tuple[list[Any], Batching, list[Repeated]]:
+        """The results with all checks, the rule, and direct calls for its steps."""
+        shapes = tuple([_extents(x)[own:] for x, own in zip(held, has, strict=True)])
         spec.out_shapes(shapes)  # its messages are of one sample
         rule = spec.batched(has, shapes, self.size)
         if rule is None:
@@ -98,13 +116,16 @@ class Level:
             dtypes = [a or b for a, b in zip(dtypes or (None,) * len(natural), natural,
                                              strict=True)]
         known: dict[Ref, Any] = {Ref("input", k): x for k, x in enumerate(held)}
+        calls: list[Repeated] = []
         for k, step in enumerate(rule.steps):
             asked = None if dtypes is None or not step.spec.launches else tuple(
                 [None if ref is None else dtypes[ref.index] for ref in step.like])
-            outs = apply(step.spec, [known[x] if isinstance(x, Ref) else x
-                                     for x in step.inputs], dtypes=asked)
+            inputs = [known[x] if isinstance(x, Ref) else x for x in step.inputs]
+            outs = apply(step.spec, inputs, dtypes=asked)
+            calls.append((direct_call(step.spec, inputs, None, dtypes=asked),
+                          len(outs)))
             known |= {Ref("step", k, j): x for j, x in enumerate(outs)}
-        return [known[ref] for ref in rule.results]
+        return [known[ref] for ref in rule.results], rule, calls
 
 
 #: The innermost `vmap` whose function is running.
@@ -263,7 +284,8 @@ class Batched(Traced, Variable):
     @property
     def dtype(self) -> np.dtype:
         """A NumPy dtype."""
-        return dtype_of(self.held)
+        held = self.held  # asked for often
+        return held.dtype if type(held) is np.ndarray else dtype_of(held)
 
     @property
     def ndim(self) -> int:

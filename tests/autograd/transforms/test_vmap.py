@@ -333,3 +333,29 @@ def test_the_cotangent_of_a_loss_is_one_number_for_all_samples():
         np.testing.assert_array_equal(each(x), 6 * x)
     assert {launch.shape for launch in launches
             if launch.name in ("ones_like", "multiply_vjp")} >= {(1,)}
+
+
+def test_later_calls_are_direct(monkeypatch):
+    from nbfused.autograd.calls.batched import Level
+
+    def f(x, power, row):
+        return (x * power + row).sum() * nf.ops.set_at(x, x[1], index=0)
+
+    mapped = nf.vmap(nf.grad(lambda *args: f(*args).sum()), in_axes=(0, None, None))
+    rows = np.arange(3.0)
+    expected = {power: np.stack([nf.grad(lambda x, p=power: f(x, p, rows).sum())(x)
+                                 for x in X]) for power in (2, 3, 6)}
+    mapped(X, 2, rows)
+    mapped(X, 2, rows)
+
+    def refuse(*args):
+        raise AssertionError("checked again")
+
+    monkeypatch.setattr(Level, "_by_steps", refuse)
+    for power, want in expected.items():  # other numbers, also those of extents
+        np.testing.assert_allclose(mapped(X, power, rows), want, rtol=1e-13)
+        np.testing.assert_allclose(mapped(X.copy(), power, rows + 0), want, rtol=1e-13)
+    monkeypatch.undo()
+    np.testing.assert_allclose(mapped(X[::2], 2, rows), expected[2][::2], rtol=1e-13)
+    np.testing.assert_allclose(
+        mapped(X.astype(np.float32), 2, rows), expected[2], rtol=1e-5)
