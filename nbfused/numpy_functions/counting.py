@@ -70,7 +70,7 @@ def _summed(places: np.ndarray, weights: Any, count: int) -> Any:
 
 @implements("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each integer is there, or the sums of weights of these."""
+    """Counts of integers, or the sums of their weights."""
     if not is_value(weights):
         return _counted["bincount"](x, weights, minlength)
     places = np.asarray(_plain(x, "bincount"))
@@ -84,7 +84,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 @implements("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None,
               weights: Any = None) -> Any:
-    """How many elements are in each bin, or the sums of their weights."""
+    """Counts of elements in bins, or the sums of their weights."""
     if not is_value(weights):
         return _counted["histogram"](a, bins, range, density, weights)
     found = np.ravel(np.asarray(_plain(a, "histogram")))

@@ -87,7 +87,7 @@ def _fitting(x: Batched, made: Any, what: str) -> Any:
 
 
 def _chain(x: Batched, what: str) -> list[Any]:
-    """What `x` is a view of, the views of that, and `x`."""
+    """The placeholder that `x` is a view of, the views between, and `x`."""
     found = [x]
     while (of := getattr(found[0], "_of", None)) is not None:
         base, spec = of

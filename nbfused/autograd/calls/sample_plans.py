@@ -30,7 +30,7 @@ _LIMIT = 256
 
 def sample_key(held: Sequence[Any], has: tuple[bool, ...],
                dtypes: Any) -> Hashable | None:
-    """What a plan depends on; None where there is none, as a tape has to know."""
+    """A key of the plan; None where there is none, as a tape has to know."""
     found: list[Any] = [has, None if dtypes is None else tuple(dtypes)]
     for x in held:
         kind = type(x)
