@@ -58,8 +58,8 @@ def host_of(x: Any, name: str) -> np.ndarray:
     if isinstance(x, Traced):
         raise no_operation(
             f"numpy.{name}: the shape of the result depends on the elements of {x!r}, "
-            "which are not known while nf.fuse traces a function; choose with "
-            "nf.ops.where, or call it outside of the fused function")
+            f"{x.unknown}; choose with nf.ops.where, or call it outside of the function"
+            )
     return x if isinstance(x, np.ndarray) else x.to_numpy() if isinstance(
         x, Variable) else to_numpy(x)
 

@@ -178,9 +178,9 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
     """The indices of the elements of a mask that are True, for each of its axes."""
     if isinstance(mask, Traced):
         raise KernelTypeError(
-            f"getitem: how many elements the mask {mask!r} chooses is not known while "
-            "nf.fuse traces a function; use nf.ops.where(mask, x, y), or index outside "
-            "of the fused function")
+            f"getitem: the mask {mask!r} chooses as many elements as there are True, "
+            f"{mask.unknown}; use nf.ops.where(mask, x, y), or index outside of the "
+            "function")
     if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
         raise KernelTypeError("getitem: a single truth value as index; expected a mask "
                               "with an axis, or use nf.ops.where")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -176,6 +176,7 @@ class Batched(Traced, Variable):
     """
 
     __slots__ = ("batched", "held", "level")
+    unknown: ClassVar[str] = "which is another for each sample of vmap"
     level: Level
     held: Any
     batched: bool
