@@ -119,13 +119,14 @@ docs: $(docs_stamp)
 docs-browser: docs $(browser_stamp)
 	$(RUN) -m pytest -q docs/tests/test_browser.py $(PYTEST)
 
-# The public suite of the array API standard, of which ARRAY_API_TESTS is a checkout.
+# The public suite of the array API standard, of which ARRAY_API_TESTS is a checkout. Its
+# files are given with "=", as pytest would look for settings beside a path on its own.
 SUITE := $(CURDIR)/tests/array_api/public_suite
 
 array-api-tests: $(dev_stamp)
 	cd $(ARRAY_API_TESTS) && ARRAY_API_TESTS_MODULE=nbfused.array_api ARRAY_API_TESTS_VERSION=2024.12 \
-		$(abspath $(RUN)) -m pytest -n $(JOBS) array_api_tests --skips-file $(SUITE)/skips.txt \
-		--xfails-file $(SUITE)/xfails.txt --disable-deadline --max-examples 50 $(PYTEST)
+		$(abspath $(RUN)) -m pytest -n $(JOBS) array_api_tests --skips-file=$(SUITE)/skips.txt \
+		--xfails-file=$(SUITE)/xfails.txt --disable-deadline --max-examples 50 $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build docs/gallery dist .asv .mypy_cache .pytest_cache .ruff_cache

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..arrays import dtype_of
+from ..autograd import Variable
 from ..errors import ShapeError
 from ..numpy_functions.base import axis_of, shape_of
 from ..numpy_functions.on_arrays import on_arrays
@@ -87,7 +88,7 @@ def _views(x: Any, shape: Any) -> bool:
     from ..arrays import describe
     from ..support.loop_nests import is_dense
 
-    array = describe(getattr(x, "data", x))
+    array = describe(x.data if isinstance(x, Variable) else x)
     return 0 in array.shape or is_dense(array.shape, array.strides)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..autograd import Variable
 from ..numpy_functions.base import shape_of
 from ..numpy_functions.on_arrays import on_arrays
 from .adapted import ADAPTED, one_kind
@@ -46,7 +47,9 @@ def _pinv(x: Any, *, rtol: Any = None) -> Any:
     """Matrices whose small singular values are cut off have no rule."""
     if rtol is None:
         return on_arrays("linalg.pinv")(x)
-    return by_library("linalg.pinv")(x, rtol=rtol)
+    # An array has a tolerance for each matrix; nothing changes smoothly with it.
+    return by_library("linalg.pinv")(
+        x, rtol=rtol.data if isinstance(rtol, Variable) else rtol)
 
 
 class QRResult(NamedTuple):

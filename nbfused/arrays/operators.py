@@ -83,9 +83,9 @@ class Operators:
         return complex(self._number("number"))
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
-            raise TypeError(f"an array of {self.dtype} is no index; only one integer "
-                            "is")
+        if self.dtype.kind not in "iu" or self.shape:
+            raise TypeError(f"an array of {self.dtype} and shape {self.shape} is no "
+                            "index; only one integer of shape () is")
         return int(self)
 
     __hash__ = object.__hash__

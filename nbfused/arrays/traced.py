@@ -7,7 +7,7 @@ would be done.  The tracer of `fuse` has the classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .detect import describe
 
@@ -15,9 +15,16 @@ __all__ = ["Traced", "TracedNumber", "extents", "find_traced"]
 
 
 class Traced:
-    """A placeholder for an array or number whose value is not known yet."""
+    """A placeholder for an array or number whose value is not known yet.
+
+    Attributes
+    ----------
+    unknown
+        Why, for messages.
+    """
 
     __slots__ = ()
+    unknown: ClassVar[str] = "which is not known while nf.fuse traces a function"
 
     @property
     def depth(self) -> int:

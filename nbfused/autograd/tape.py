@@ -315,6 +315,8 @@ def _run_first(cached: CachedRecording, found: RecordingPlan, data: Sequence[Any
         dtypes = (*dtypes, *(None,) * found.extra)
         options = {**options, "dtypes": dtypes}
     results = execute(found.forward, data, **options)
+    if cached.results and find_traced(results) is not None:
+        return results  # what is traced has no direct call, and its dtypes are known
     cached.results = tuple(map(dtype_of, results))
     cached.direct = direct_call(found.forward, data, None, dtypes=dtypes)
     return results

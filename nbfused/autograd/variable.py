@@ -243,9 +243,9 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
         return int(self.item())  # type: ignore[arg-type]
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
-            raise TypeError(f"a Variable of dtype {self.dtype} is no index; only one "
-                            "integer is")
+        if self.dtype.kind not in "iu" or self.shape:
+            raise TypeError(f"a Variable of dtype {self.dtype} and shape {self.shape} "
+                            "is no index; only one integer of shape () is")
         return int(self)
 
     def __format__(self, spec: str) -> str:

@@ -16,7 +16,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `joining`      arrays joined, stacked, split, and repeated
 `on_arrays`    functions by name, on arrays of every library
 `queries`      questions about dtypes, grids, functions of slices
-`reductions`   reductions with NumPy's keywords, and those that skip NaN
+`reductions`   reductions with NumPy's keywords, those that skip NaN, of ufuncs
 `refused`      functions that have no meaning here, with the way out
 `shapes`       axes moved, added and reversed; diagonals and triangles
 `sorting`      sorted arrays and order statistics, differentiated through indices

@@ -1,7 +1,8 @@
-"""Counts, sets and positions: results that are not differentiated.
+"""Counts, sets and positions.
 
 They are computed by NumPy on the host, as the shapes of most depend on elements: an
-array of a device is read.
+array of a device is read.  Sums of weights are differentiated by these, and nothing
+else is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import as_given, implements, index_array, is_value, ops, shape_of
+from ..errors import KernelTypeError, ShapeError
+from .base import (
+    as_given,
+    axes_of,
+    implements,
+    index_array,
+    is_value,
+    ops,
+    shape_of,
+)
 from .indexing import host_of
 from .sorting import unique
 
@@ -46,10 +56,93 @@ def _as_given(made: Any, like: Any) -> Any:
     return as_given(index_array(made, like), like)
 
 
-for _name in ("bincount", "digitize", "histogram", "histogram2d", "histogramdd",
-              "histogram_bin_edges", "isin", "packbits", "unpackbits",
-              "ravel_multi_index", "unravel_index", "trim_zeros"):
-    _on_host(_name)
+_counted = {name: _on_host(name) for name in (
+    "bincount", "digitize", "histogram", "histogram2d", "histogramdd",
+    "histogram_bin_edges", "isin", "packbits", "unpackbits", "ravel_multi_index",
+    "unravel_index")}
+
+
+def _summed(places: np.ndarray, weights: Any, count: int) -> Any:
+    """Sums of weights by the place of each."""
+    return ops.add_at(index_array(np.zeros(count), weights), ops.astype(
+        weights, np.float64), index_array(places, weights))
+
+
+@implements("bincount")
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    """Counts of integers, or the sums of their weights."""
+    if not is_value(weights):
+        return _counted["bincount"](x, weights, minlength)
+    places = np.asarray(_plain(x, "bincount"))
+    if places.ndim != 1 or shape_of(weights) != places.shape:
+        raise ShapeError(f"numpy.bincount: 'x' has shape {places.shape} and 'weights' "
+                         f"{shape_of(weights)}; expected one dimension, as many")
+    count = max(len(np.bincount(places)), minlength)  # what NumPy refuses of these
+    return _summed(places.astype(np.int64), weights, count)
+
+
+@implements("histogram")
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None,
+              weights: Any = None) -> Any:
+    """Counts of elements in bins, or the sums of their weights."""
+    if not is_value(weights):
+        return _counted["histogram"](a, bins, range, density, weights)
+    found = np.ravel(np.asarray(_plain(a, "histogram")))
+    if shape_of(weights) != np.shape(a):
+        raise ShapeError(f"numpy.histogram: 'a' has shape {np.shape(a)} and 'weights' "
+                         f"{shape_of(weights)}; expected the same")
+    edges = np.histogram_bin_edges(found, _plain(bins, "histogram"), range)
+    last = len(edges) - 2
+    places = np.searchsorted(edges, found, "right") - 1
+    places[found == edges[-1]] = last  # the last bin has both of its edges
+    inside = np.flatnonzero((places >= 0) & (places <= last))
+    sums = _summed(places[inside], ops.getitem(
+        ops.reshape(weights, (-1,)), index_array(inside, weights)), last + 1)
+    edges_given = as_given(index_array(edges, weights), weights)
+    if not density:
+        return sums, edges_given
+    widths = index_array(np.diff(edges), weights)
+    return ops.divide(ops.divide(sums, widths), ops.sum(sums)), edges_given
+
+
+def _without_gradient_of_weights(name: str) -> None:
+    """Refuse weights that are differentiated by, where NumPy counts on the host."""
+    counted = _counted[name]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for x in (*args[4:], kwargs.get("weights")):
+            if getattr(x, "requires_grad", False):
+                raise KernelTypeError(
+                    f"numpy.{name}: 'weights' requires grad, which it would lose; use "
+                    "numpy.bincount of the number of each element's bin")
+        return counted(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    implements(name)(call)
+
+
+_without_gradient_of_weights("histogram2d")
+_without_gradient_of_weights("histogramdd")
+
+
+@implements("trim_zeros")
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """The elements without zeros at the ends."""
+    host = np.asarray(_plain(filt, "trim_zeros"))
+    places = [np.flatnonzero(np.any(host != 0, axis=tuple(
+        j for j in range(host.ndim) if j != k))) for k in range(host.ndim)]
+    axes = axes_of(axis, host.ndim)
+    trim = trim.lower()
+
+    def kept(k: int) -> slice:
+        if k not in axes:
+            return slice(None)
+        if not places[k].size:
+            return slice(0, 0)
+        return slice(int(places[k][0]) if "f" in trim else None,
+                     int(places[k][-1]) + 1 if "b" in trim else None)
+
+    return ops.getitem(filt, tuple(kept(k) for k in range(host.ndim)))
 
 
 class UniqueAllResult(NamedTuple):

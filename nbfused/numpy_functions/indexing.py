@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import dtype_of, to_numpy
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from .base import as_arrays, as_given, axis_of, implements, index_array, ops, shape_of
@@ -52,11 +53,13 @@ def host_of(x: Any, name: str) -> np.ndarray:
     KernelTypeError
         They are not known yet, in `nf.fuse`.
     """
+    if isinstance(x, Batched) and not x.batched:  # the same for all samples
+        x = x.held
     if isinstance(x, Traced):
         raise no_operation(
             f"numpy.{name}: the shape of the result depends on the elements of {x!r}, "
-            "which are not known while nf.fuse traces a function; choose with "
-            "nf.ops.where, or call it outside of the fused function")
+            f"{x.unknown}; choose with nf.ops.where, or call it outside of the function"
+            )
     return x if isinstance(x, np.ndarray) else x.to_numpy() if isinstance(
         x, Variable) else to_numpy(x)
 

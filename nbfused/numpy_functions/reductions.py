@@ -1,4 +1,8 @@
-"""Reductions with NumPy's keywords, and those that skip NaN."""
+"""Reductions with NumPy's keywords, those that skip NaN, and methods of ufuncs.
+
+Of associative ufuncs the methods combine pairs, in as many steps as the extent has
+binary digits; so they run, and have gradients, wherever the ufunc does.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,20 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import axes_of, floating, implements, ops, shape_of, sizes, truth
+from ..errors import ShapeError
+from ..registry.operations import NUMPY
+from .base import (
+    axes_of,
+    axis_of,
+    converted,
+    floating,
+    implements,
+    ops,
+    shape_of,
+    sizes,
+    stored,
+    truth,
+)
 
 __all__: list[str] = []
 
@@ -248,3 +265,61 @@ def _skipping_place(name: str, of: str, worst: float) -> Callable[..., Any]:
 
 nanargmax = _skipping_place("nanargmax", "argmax", -np.inf)
 nanargmin = _skipping_place("nanargmin", "argmin", np.inf)
+
+
+def _along(x: Any, axis: int, where: slice) -> Any:
+    return ops.getitem(x, (*(slice(None),) * axis, where))
+
+
+@implements("ufunc.accumulate")
+def ufunc_accumulate(name: str, combine: Callable[..., Any], array: Any,
+                     axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """Results of an associative ufunc over the elements up to each one."""
+    if name in _RUNNING:
+        return NUMPY[f"numpy.{_RUNNING[name]}"](array, axis, dtype, out)
+    axis = axis_of(axis, len(shape_of(array)))
+    x = array if dtype is None else converted(array, dtype)
+    count, step = shape_of(x)[axis], 1
+    while step < count:  # each element has what is combined of the `step` up to it
+        later = combine(_along(x, axis, slice(0, -step)),
+                        _along(x, axis, slice(step, None)))
+        x = ops.concatenate([_along(x, axis, slice(0, step)), later], axis=axis)
+        step *= 2
+    return stored(x, out)
+
+
+#: `ufunc_accumulate` by another name.
+_RUNNING = {"add": "cumsum", "multiply": "cumprod"}
+
+
+@implements("ufunc.reduce")
+def ufunc_reduce(name: str, combine: Callable[..., Any], array: Any, axis: Any = 0,
+                 dtype: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """The result of an associative ufunc over all elements along some axes."""
+    x = array if dtype is None else converted(array, dtype)
+    axes = axes_of(axis, len(shape_of(x)))
+    for k in sorted(axes, reverse=True):
+        x = _reduced(name, combine, x, k)
+        x = x if keepdims else ops.squeeze(x, k)
+    return stored(x, out)
+
+
+def _reduced(name: str, combine: Callable[..., Any], x: Any, axis: int) -> Any:
+    """An array whose extent along one axis is 1."""
+    if not shape_of(x)[axis]:
+        raise ShapeError(f"numpy.{name}.reduce: axis {axis} has no elements, and there "
+                         "is no first one")
+    while (count := shape_of(x)[axis]) > 1:
+        half = count // 2
+        pairs = combine(_along(x, axis, slice(0, half)),
+                        _along(x, axis, slice(half, 2*half)))
+        x = pairs if count == 2*half else ops.concatenate(
+            [pairs, _along(x, axis, slice(2*half, None))], axis=axis)
+    return x
+
+
+@implements("ufunc.outer")
+def ufunc_outer(name: str, combine: Callable[..., Any], A: Any, B: Any, /) -> Any:
+    """The result for each element beside each one."""
+    spread = shape_of(A) + (1,) * len(shape_of(B))
+    return combine(ops.reshape(A, spread) if shape_of(A) else A, B)

@@ -25,9 +25,12 @@ __all__ = ["Chosen", "advanced", "choose", "is_advanced"]
 
 
 def is_advanced(item: Any) -> bool:
-    """Whether an item of an index is an array, a list or a mask."""
-    return isinstance(item, (list, bool, np.bool_)) or (
-        hasattr(item, "shape") and (len(extents(item)) > 0 or _is_mask(item)))
+    """Whether an item of an index is an array, a list or a mask.
+
+    A traced integer is an array, too: which one it is, is not known yet.
+    """
+    return isinstance(item, (list, bool, np.bool_)) or (hasattr(item, "shape") and (
+        len(extents(item)) > 0 or _is_mask(item) or isinstance(item, Traced)))
 
 
 def _is_mask(item: Any) -> bool:
@@ -175,9 +178,9 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
     """The indices of the elements of a mask that are True, for each of its axes."""
     if isinstance(mask, Traced):
         raise KernelTypeError(
-            f"getitem: how many elements the mask {mask!r} chooses is not known while "
-            "nf.fuse traces a function; use nf.ops.where(mask, x, y), or index outside "
-            "of the fused function")
+            f"getitem: the mask {mask!r} chooses as many elements as there are True, "
+            f"{mask.unknown}; use nf.ops.where(mask, x, y), or index outside of the "
+            "function")
     if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
         raise KernelTypeError("getitem: a single truth value as index; expected a mask "
                               "with an axis, or use nf.ops.where")
@@ -240,8 +243,8 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
         flat = part if flat is None else flat + part if known else add(flat, part)
     if host:
         whole = np.ascontiguousarray(np.broadcast_to(flat, shape)).astype(np.int64)
-        return whole if type(getattr(x, "data", x)) is np.ndarray and not isinstance(
-            x, Traced) else _near(whole, x, given)
+        return whole if _is_host(x.data if isinstance(x, Variable) else x) else _near(
+            whole, x, given)
     return broadcast_to(flat, shape) if extents(flat) != shape else flat
 
 

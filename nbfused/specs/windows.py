@@ -69,6 +69,13 @@ class Windows:
         """The same for all extents and boxes."""
         return Windows(tuple(Place(p.box) for p in self.places), self.inner)
 
+    def batched(self, size: int) -> Windows:
+        """The same of many samples, along an axis in front."""
+        assert self.extent is not None
+        return Windows(tuple(Place(p.box, (0, *p.origin)) for p in self.places),
+                       self.inner, tuple(((0, size), *box) for box in self.boxes),
+                       (size, *self.extent))
+
     def check(self, shape: Shape, place: Place, name: str) -> None:
         """`ShapeError` unless an array of `shape` has all elements of a window."""
         box = self.boxes[place.box]

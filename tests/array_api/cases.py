@@ -146,7 +146,7 @@ def _products() -> list[Case]:
         Case("tensordot", (F, F.T), {"axes": 1}), Case("tensordot", (N, N), {}),
         Case("tensordot", (F, V), {"axes": 0}),
         Case("tensordot", (F, F), {"axes": ((0, 1), (0, 1))}),
-        *(Case("vecdot", (x, x), {}) for x in (F, Z, N)),
+        *(Case("vecdot", (x, x), {}) for x in (F, Z, N, U, N.astype("int8"))),
         Case("vecdot", (F, F), {"axis": -2})]
 
 

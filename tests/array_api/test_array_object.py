@@ -31,6 +31,14 @@ SECOND = {"f": np.abs(F) + 0.5, "i": np.abs(WHOLE) + 1, "b": ~B}
 FIRST = {"f": np.abs(F) + 1.0, "i": WHOLE, "b": B}
 
 
+def test_one_integer_without_dimensions_is_an_index():
+    assert [10, 11][xp.asarray(1)] == 11
+    with pytest.raises(TypeError, match=r"shape \(1,\) is no index"):
+        [10, 11][xp.asarray([1])]
+    with pytest.raises(TypeError, match="does not become a NumPy array"):
+        np.ones((1, 1))[xp.asarray([0]), 0]
+
+
 @pytest.mark.parametrize(("kind", "name"), [
     (kind, name) for table in (OPERATORS, IN_PLACE) for kind, names in table.items()
     for name in names.split()])

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.errors import KernelTypeError
 from tests.variants import sampled
 
 from .cases import ELEMENTWISE, OTHERS, SPECIAL
-from .oracle import Case, compare, function, names, parameters, strict, xp
+from .oracle import Case, compare, function, host, names, parameters, strict, xp
 
 #: Names of the standard 2025.12, which come after the one that is here.
 LATER = {"broadcast_shapes", "isin", "linalg.eig", "linalg.eigvals"}
@@ -153,11 +154,34 @@ def test_what_the_standard_leaves_undefined_is_refused(name, args, message):
     ("cumulative_sum", (xp.ones((2, 2)),), "name it"),
     ("nonzero", (xp.asarray(1),), "without dimensions"),
     ("reshape", (xp.ones((2, 3)).T, (6,)), "no view"),
+    ("reshape", (np.ones((2, 3)).T, (6,)), "no view"),
+    ("vecdot", (xp.ones((2, 1)), xp.ones((2, 3))), "vectors of 1 and 3 elements"),
+    ("vecdot", (xp.ones(0), xp.ones(1)), "vectors of 0 and 1 elements"),
 ])
 def test_shapes_that_are_not_defined(name, args, message):
     options = {"copy": False} if name == "reshape" else {}
     with pytest.raises(ValueError, match=message):
         function(xp, name)(*args, **options)
+
+
+def test_reshape_of_an_array_of_numpy_is_a_view():
+    x = np.zeros((2, 3))
+    made = xp.reshape(x, (3, 2), copy=False)
+    made[0, 0] = 1.0
+    assert type(made) is np.ndarray
+    assert x[0, 0] == 1.0
+
+
+def test_each_matrix_has_a_tolerance():
+    x = np.stack([np.diag([1.0, 0.1, 0.01]), np.eye(3)])
+    cut = np.array([0.05, 0.5])
+    np.testing.assert_array_equal(
+        host(xp.linalg.matrix_rank(xp.asarray(x), rtol=xp.asarray(cut))), [2, 3])
+    np.testing.assert_allclose(
+        host(xp.linalg.pinv(xp.asarray(x), rtol=xp.asarray(cut))),
+        np.stack([np.diag([1.0, 10.0, 0.0]), np.eye(3)]), atol=1e-12)
+    np.testing.assert_array_equal(
+        host(np.linalg.matrix_rank(nf.Variable(x), cut)), [2, 3])
 
 
 def test_the_page_lists_the_functions():

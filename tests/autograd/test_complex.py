@@ -42,6 +42,8 @@ FUNCTIONS = {
     "from a real number": (lambda x: abs(np.exp(1j * x) * x), X),
     "branch": (nf.elementwise(lambda z: np.real(z) if abs(z) > 1.0 else z * z), Z),
     "maximum": (np.maximum, Z, W), "largest": (np.max, Z),
+    "methods of a number": (nf.elementwise(
+        lambda z: (z * z).conjugate() * z.real + z.conj() * np.angle(z)), Z),
     "broadcast": (lambda a, b: a[:, None] * b[0], X, Z),
     "sum": (lambda z: np.sum(z) * z, Z), "prod": (np.prod, Z), "mean": (np.mean, Z),
     "var": (np.var, Z), "std": (np.std, Z), "norm": (np.linalg.norm, Z),

@@ -1,7 +1,9 @@
 """Recorded calls of functions, and what stands for their arguments.
 
-`batched`        the placeholder for one sample of many, for `vmap`
-`keeping`        results that a checkpoint keeps although it computes again
-`samples`        a spec run for many samples at once, by its own rule
-`recorded_call`  the recorded call of a function that is differentiated, its pullback
+`batched`          the placeholder for one sample of many, for `vmap`
+`batched_changes`  its changes in place
+`keeping`          results that a checkpoint keeps although it computes again
+`recorded_call`    the recorded call of a function that is differentiated, its pullback
+`sample_plans`     direct calls of specs on samples
+`samples`          a spec run for many samples at once, by its own rule
 """

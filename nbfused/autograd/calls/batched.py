@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -20,13 +20,15 @@ from ...arrays import dtype_of
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced, extents
 from ...errors import KernelTypeError, NotDifferentiableError
-from ...specs import Spec
+from ...specs import Spec, View
 from ..graph import Edge
-from ..nodes import NUMBERS, zeros
+from ..nodes import NUMBERS, link_view, zeros
+from ..numpy_api.in_place import is_basic
 from ..recording import RECORDING
 from ..tape import apply, record_traced
 from ..variable import Variable
-from .samples import run_batched
+from .batched_changes import assign, in_place
+from .samples import run_planned
 
 __all__ = ["LEVEL", "SAMPLE_RULES", "Batched", "Level"]
 
@@ -44,6 +46,8 @@ class Level:
         An array of the caller's, whose library and device new ones have.
     recording
         Whether the tape outside records.
+    arguments
+        The placeholders that the function was called with.
     """
 
     def __init__(self, name: str, size: int, like: Any) -> None:
@@ -52,6 +56,7 @@ class Level:
         self.depth: int = 1 if outer is None else outer.depth + 1
         self.recording: bool | None = RECORDING.get()
         self.running = True
+        self.arguments: Sequence[Batched] = ()
 
     def lift(self, x: Any) -> Any:
         """An array or Variable that is the same for all samples, as a placeholder."""
@@ -73,9 +78,8 @@ class Level:
         if before is not False:  # a walk inside does not record, but the tape outside
             RECORDING.set(self.recording)
         try:
-            made = apply(spec, held, dtypes=dtypes) if not any(has) else run_batched(
-                spec, held, has, tuple([_extents(x) for x in inputs]), self.size,
-                dtypes)
+            made = apply(spec, held, dtypes=dtypes) if not any(has) else \
+                run_planned(spec, held, has, self.size, dtypes)
         finally:
             RECORDING.set(before)
         return tuple([Batched(self, x, any(has)) for x in made])
@@ -87,10 +91,6 @@ LEVEL: ContextVar[Level | None] = ContextVar("nbfused_vmap", default=None)
 
 #: By the class of functions with rules of their own, how one is called on samples.
 SAMPLE_RULES: dict[type, Callable[[Any, Level, Sequence[Any]], Any]] = {}
-
-
-def _extents(x: Any) -> tuple[int, ...]:
-    return () if isinstance(x, NUMBERS) else extents(x)
 
 
 def _refuse(what: str) -> Callable[..., NoReturn]:
@@ -123,6 +123,7 @@ class Batched(Traced, Variable):
     """
 
     __slots__ = ("batched", "held", "level")
+    unknown: ClassVar[str] = "which is another for each sample of vmap"
     level: Level
     held: Any
     batched: bool
@@ -160,8 +161,11 @@ class Batched(Traced, Variable):
         lifted = [self.level.lift(x) for x in inputs]
         _check_out(spec, out)
         made = record_traced(spec, lifted, None, options)
-        return self.level.run(spec, lifted, options.get("dtypes")) if made is None \
-            else made
+        if made is None:
+            made = self.level.run(spec, lifted, options.get("dtypes"))
+        if type(spec) is View and spec.rearranges:
+            link_view(spec, lifted[0], made[0])
+        return made
 
     def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...]:
@@ -228,7 +232,8 @@ class Batched(Traced, Variable):
     @property
     def dtype(self) -> np.dtype:
         """A NumPy dtype."""
-        return dtype_of(self.held)
+        held = self.held  # asked for often
+        return held.dtype if type(held) is np.ndarray else dtype_of(held)
 
     @property
     def ndim(self) -> int:
@@ -248,7 +253,7 @@ class Batched(Traced, Variable):
     @property
     def data(self) -> Any:
         """The same samples without a place in the graph inside of the function."""
-        return self.plain()
+        return self if self._edge is None else self._same(self.plain())
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -268,8 +273,14 @@ class Batched(Traced, Variable):
     def detach(self) -> Batched:
         """The same samples, not differentiated through inside or outside."""
         held = self.held
-        return Batched(self.level, held.detach() if hasattr(held, "detach") else held,
-                       self.batched)
+        return self._same(Batched(
+            self.level, held.detach() if hasattr(held, "detach") else held,
+            self.batched))
+
+    def _same(self, other: Batched) -> Batched:
+        """Note that another placeholder has the memory of this one."""
+        other._of = self, None
+        return other
 
     __bool__ = _refuse("if, while, and, or, not need its truth")
     __int__ = __index__ = _refuse("int() needs its value")
@@ -280,14 +291,20 @@ class Batched(Traced, Variable):
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse(
         "backward() needs the graph of one loss")
-    __setitem__ = _refuse_write("x[...] = y")
-    __iadd__, __isub__ = _refuse_write("x += y"), _refuse_write("x -= y")
-    __imul__, __itruediv__ = _refuse_write("x *= y"), _refuse_write("x /= y")
-    __ifloordiv__, __imod__ = _refuse_write("x //= y"), _refuse_write("x %= y")
-    __ipow__, __imatmul__ = _refuse_write("x **= y"), _refuse_write("x @= y")
-    __iand__, __ior__ = _refuse_write("x &= y"), _refuse_write("x |= y")
-    __ixor__ = _refuse_write("x ^= y")
-    __ilshift__, __irshift__ = _refuse_write("x <<= y"), _refuse_write("x >>= y")
+    def __getitem__(self, key: Any) -> Any:
+        made = super().__getitem__(key)
+        if not is_basic(key):
+            made._of = None  # a copy, whatever views it was made by
+        return made
+
+    __setitem__ = assign
+    __iadd__, __isub__ = in_place("add", "+"), in_place("sub", "-")
+    __imul__, __itruediv__ = in_place("mul", "*"), in_place("truediv", "/")
+    __ifloordiv__, __imod__ = in_place("floordiv", "//"), in_place("mod", "%")
+    __ipow__, __imatmul__ = in_place("pow", "**"), in_place("matmul", "@")
+    __iand__, __ior__ = in_place("and_", "&"), in_place("or_", "|")
+    __ixor__ = in_place("xor", "^")
+    __ilshift__, __irshift__ = in_place("lshift", "<<"), in_place("rshift", ">>")
 
     def __copy__(self) -> Batched:
         return self.at(self, self._edge)

@@ -10,18 +10,31 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...arrays.creation import array_like
+from ...arrays.traced import Traced
 from ...errors import KernelTypeError
 from ...registry.operations import NUMPY
+from ..graph import GraphArray
+from ..nodes import NUMBERS
 from .methods import refuse_options
 
-__all__ = ["NumpyFunction", "numpy_function"]
+__all__ = ["NumpyFunction", "numpy_function", "with_arrays"]
 
+#: What NumPy makes arrays of.
+_LISTS = (list, tuple)
+#: NumPy's names of parameters that are operands: a list of numbers is an array there.
+_OPERANDS = frozenset((
+    "a", "a1", "a2", "b", "x", "x1", "x2", "y", "v", "A", "B", "m", "z", "condition",
+    "element", "test_elements", "a_min", "a_max", "min", "max", "weights", "args", "xi",
+    "operands"))
+#: The same of as many as are given; between `einsum`'s are the labels of their axes.
+_SEVERAL = frozenset(("args", "xi", "operands"))
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY,
                inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -59,6 +72,8 @@ class NumpyFunction:
         KernelTypeError
             One of them is not honoured.
         """
+        if any(type(x) in _LISTS for x in (*args, *kwargs.values())):
+            args, kwargs = self._with_arrays(args, kwargs)
         if self._whole:
             return self.call(*args, **kwargs)
         if len(args) <= self._positional and self.taken.issuperset(kwargs) and not any(
@@ -66,6 +81,24 @@ class NumpyFunction:
             return self.call(*args, **kwargs)
         bound = inspect.BoundArguments(self._own, self._by_name(args, kwargs))
         return self.call(*bound.args, **bound.kwargs)
+
+    def _with_arrays(self, args: Sequence[Any], kwargs: Mapping[str, Any],
+                     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments with arrays for lists of numbers, where NumPy has operands."""
+        names = [p.name for p in self.signature.parameters.values()
+                 if p.kind in _POSITIONAL or p.name in _SEVERAL]
+        labelled = names == ["operands"] and not isinstance(args[0], str)
+        if names and names[-1] in _SEVERAL and not labelled:
+            names += [names[-1]] * len(args)
+        operands = [k for k, (x, name) in enumerate(zip(args, names, strict=False))
+                    if name in _OPERANDS and type(x) in _LISTS]
+        named = [n for n, x in kwargs.items() if n in _OPERANDS and type(x) in _LISTS]
+        if not operands and not named:
+            return args, kwargs
+        whole = with_arrays((*args, *kwargs.values()))
+        given = dict(zip(kwargs, whole[len(args):], strict=True))
+        return ([whole[k] if k in operands else x for k, x in enumerate(args)],
+                {n: given[n] if n in named else x for n, x in kwargs.items()})
 
     def _by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any],
                  ) -> OrderedDict[str, Any]:
@@ -80,6 +113,35 @@ class NumpyFunction:
                                    if n not in self.taken})
         return OrderedDict((n, x) for n, x in given.items() if n in self.taken
                            and x is not np._NoValue)
+
+
+def with_arrays(found: Sequence[Any]) -> Sequence[Any]:
+    """Operands with arrays for lists of numbers, like the first that is none.
+
+    Lists of arrays stay as they are.
+    """
+    if not any(type(x) in _LISTS for x in found):
+        return found
+    like = next((x for kind in (Traced, GraphArray) for x in found
+                 if isinstance(x, kind)), None)
+    return found if like is None else [
+        _array(x, like) if type(x) in _LISTS else x for x in found]
+
+
+def _array(x: Any, like: Any) -> Any:
+    if any(not isinstance(leaf, NUMBERS) for leaf in _leaves(x)):
+        return x
+    host = np.asarray(x)
+    return like.constant(host, (x,)) if isinstance(like, Traced) else array_like(
+        host, like.data)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    for item in x:
+        if type(item) in _LISTS:
+            yield from _leaves(item)
+        else:
+            yield item
 
 
 def _shared_parameters(theirs: inspect.Signature, ours: inspect.Signature) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...arrays import describe, dtype_of, is_array
 from ...arrays.overlap import may_overlap
+from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError, ShapeError, TapeError
 from ...registry.operations import OPS
@@ -24,7 +25,8 @@ from ..recording import recording
 from ..tape import apply
 from ..versions import note_write
 
-__all__ = ["assign", "check_unrecorded", "is_recorded", "native", "replace"]
+__all__ = ["assign", "check_unrecorded", "is_basic", "is_recorded", "laid_out",
+           "native", "overwritten", "replace", "with_part"]
 
 
 def is_recorded(x: Any, y: Any) -> bool:
@@ -75,7 +77,7 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     if isinstance(node, (Leaf, Identity)) or type(made) is not type(target):
         check_unrecorded(target, made, symbol)
     if base is not None and views is not None:
-        made = _own(_overwritten(base, views, made))
+        made = _own(overwritten(base, views, made))
     elif node is not None and views is not None and _has_siblings(x):
         raise TapeError(
             f"{_call(symbol)}: x requires grad, and it is a view of what other views "
@@ -85,7 +87,7 @@ def replace(x: Any, made: Any, symbol: str) -> None:
     if node is None:  # nothing recorded depends on its elements: views see them
         apply(COPY, (made._value,), out=(target._value,), names=("x",))
     else:
-        made = _laid_out(made, before)
+        made = laid_out(made, before)
         target._value = made._value
     target._edge = made._edge
     if node is not None:
@@ -104,7 +106,7 @@ def _record(x: Any, made: Any, symbol: str) -> None:
         views.insert(0, spec)
         if whole._edge is not None:  # as in no_grad()
             check_unrecorded(whole, made, symbol)
-    made = _overwritten(whole, views, made)
+    made = overwritten(whole, views, made)
     apply(COPY, (made._value,), out=(whole._value,), names=("x",))
     whole._edge = made._edge
     _follow_links(whole)
@@ -141,7 +143,7 @@ def _own(made: Any) -> Any:
     return made.copy() if made._edge is None or _is_view(made._edge) else made
 
 
-def _laid_out(made: Any, before: Any) -> Any:
+def laid_out(made: Any, before: Any) -> Any:
     """A result that lies in memory as an array did, so that reshapes stay views."""
     want = describe(before).strides
     if all(n < 2 or a == b for n, a, b in zip(
@@ -178,13 +180,13 @@ def _shares(memory: Any, x: Any) -> bool:
     return may_overlap(describe(memory), describe(x._value))
 
 
-def _overwritten(whole: Any, views: Sequence[View], new: Any) -> Any:
+def overwritten(whole: Any, views: Sequence[View], new: Any) -> Any:
     """The array with other numbers where these views, one of the other, show it."""
     if not views:
         return new
     spec = views[0]
     inner = apply(spec, (whole,))[0] if len(views) > 1 else whole
-    new = _overwritten(inner, views[1:], new)
+    new = overwritten(inner, views[1:], new)
     match spec.kind:
         case "slice":
             return OPS["set_at"](whole, new, index=tuple(
@@ -243,6 +245,13 @@ def _has_views(node: Node, besides: Sequence[Any]) -> bool:
     return False
 
 
+def is_basic(index: Any) -> bool:
+    """Whether an index takes a view: of integers, slices, ``...`` and None."""
+    return all(item is None or item is Ellipsis or isinstance(item, (
+        int, slice, np.integer)) for item in (
+            index if isinstance(index, tuple) else (index,)))
+
+
 def native(x: Any) -> Any:
     """The array of a Variable; anything else itself."""
     return x.data if isinstance(x, GraphArray) else x
@@ -258,6 +267,11 @@ def assign(x: Any, index: Any, value: Any) -> None:
     TapeError
         As `replace`.
     """
+    if isinstance(value, Traced) and not isinstance(x, Traced):
+        raise KernelTypeError(
+            f"x[index] = value: {value!r} is stored into an array that is the same for "
+            "all calls or samples; make a new one of what is traced, as in y = "
+            "nf.ops.set_at(x, value, index)")
     source = dtype_of(value) if is_array(native(value)) else np.min_scalar_type(value)
     if not can_cast(source, x.dtype, "same_kind"):
         raise KernelTypeError(f"x[index] = value: a value of {source} does not fit an "
@@ -266,7 +280,7 @@ def assign(x: Any, index: Any, value: Any) -> None:
     if _is_there(x, key, value):  # as it is after x[index] += y
         return
     if is_recorded(x, value):
-        replace(x, _with_part(x, key, value), "[index]")
+        replace(x, with_part(x, key, value), "[index]")
         return
     x._value[key] = native(value)
     note_write((x._value,))
@@ -283,10 +297,11 @@ def _is_there(x: Any, key: Any, value: Any) -> bool:
     return other is base and same == views
 
 
-def _with_part(x: Any, key: Any, value: Any) -> Any:
+def with_part(x: Any, key: Any, value: Any) -> Any:
     """A new array: `value` where an index points to, else `x`."""
-    is_mask = is_array(key) and dtype_of(key).kind == "b"
-    if is_mask and not key.shape:  # an axis in front, of one element or of none
+    is_mask = (is_array(key) or isinstance(key, Traced)) and dtype_of(key).kind == "b"
+    # An axis in front, of one element or of none, where the truth is known.
+    if is_mask and not key.shape and not isinstance(key, Traced):
         whole = OPS["broadcast_to"](value, (1, *x.shape)) if key and is_array(
             native(value)) else value
         return OPS["where"](key, whole, x[None])[0] if key else x.copy()

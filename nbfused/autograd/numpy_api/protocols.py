@@ -11,7 +11,7 @@ from ...errors import KernelTypeError
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map
 from ..tape import apply
-from .functions import numpy_function
+from .functions import numpy_function, with_arrays
 from .methods import is_operand
 from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
 
@@ -19,7 +19,9 @@ __all__ = ["NumpyProtocols"]
 
 #: Keywords of a ufunc's methods that are honoured.
 _TAKEN = {"__call__": frozenset({"dtype", "casting"}),
-          "reduce": frozenset({"dtype", "axis", "keepdims"})}
+          "reduce": frozenset({"dtype", "axis", "keepdims"}),
+          "accumulate": frozenset({"dtype", "axis"}), "outer": frozenset()}
+
 
 class NumpyProtocols:
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
@@ -33,7 +35,8 @@ class NumpyProtocols:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
-        """Run NumPy's ufuncs, and some of their ``reduce`` methods."""
+        """Run NumPy's ufuncs, and some of their methods."""
+        inputs = tuple(with_arrays(inputs))
         if not all(map(is_operand, inputs)):
             return NotImplemented
         op = ufunc_operation(ufunc, method)
@@ -47,7 +50,7 @@ class NumpyProtocols:
                 f"out: {what} does not store results of Variables; take the result, or "
                 "use the nbfused op with out= inside no_grad()")
         given = given_options(what, kwargs, _TAKEN[method])
-        return op(*inputs, **given) if method == "reduce" else \
+        return op(*inputs, **given) if method != "__call__" else \
             op(*in_loop_dtype(ufunc, inputs, **given))
 
     def __array_function__(self, function: Callable[..., Any], types: Any,

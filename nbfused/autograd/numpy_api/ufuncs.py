@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ __all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
 #: `ufunc.reduce` by another name.
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
                "logical_and": "all", "logical_or": "any"}
+#: Those that may be combined in any order of pairs.
+_ASSOCIATIVE = frozenset((
+    *_REDUCTIONS, "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "logical_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"))
 #: NumPy's keywords that say nothing: they have their defaults.
 _DEFAULTS: Mapping[str, Any] = {
     "casting": "same_kind", "order": "K", "subok": True, "dtype": None, "where": True,
@@ -46,10 +51,14 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
         return None
-    if method == "reduce":
-        return _reduction(_REDUCTIONS[name]) if name in _REDUCTIONS else None
+    if method == "reduce" and name in _REDUCTIONS:
+        return _reduction(_REDUCTIONS[name])
     if method != "__call__":
-        return None
+        combine = ufunc_operation(ufunc, "__call__")
+        known = combine is not None and (name in _ASSOCIATIVE if method != "outer"
+                                         else ufunc.nin == 2 and ufunc.nout == 1)
+        made = NUMPY.get(f"numpy.ufunc.{method}") if known else None
+        return None if made is None else partial(made, name, combine)
     op = OPS.get(name)
     found = operation(ufunc) if op is None else None
     if found is not None and found.op in VOCABULARY:

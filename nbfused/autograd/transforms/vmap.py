@@ -58,14 +58,17 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0,
         arguments are.
     KernelTypeError
         An argument to map is no array; the function asks for the value of a
-        placeholder, changes one in place, or calls what has no rule (a kernel of
-        threads, an `nf.Function`).
+        placeholder, changes what all samples share, or calls what has no rule (a kernel
+        of threads, an `nf.Function`).
 
     Notes
     -----
     Together with `grad` it computes gradients of each sample; with `vjp` and `jvp`
     whole Jacobian matrices.  It may be inside of `nf.fuse`, which fuses what it does,
     and inside of itself.
+
+    ``x += y`` and ``x[index] = y`` change samples as NumPy's arrays, views of them
+    included; what is changed of a mapped argument is stored into the caller's array.
 
     Examples
     --------
@@ -112,6 +115,9 @@ class _Call:
         self.level = Level(self.name, size, mapped)
         made = [self._placeholder(x, axis) for x, axis in zip(leaves, found,
                                                               strict=True)]
+        self.level.arguments = [x for x in made if isinstance(x, Batched)]
+        self.given = [(x, x.held, leaf, axis) for x, leaf, axis in zip(
+            made, leaves, found, strict=True) if axis is not None]
         self.args = structure.build(made[:structure.count])
         self.kwargs = named_structure.build(made[structure.count:])
 
@@ -119,10 +125,14 @@ class _Call:
         """Call the function with the placeholders."""
         token = LEVEL.set(self.level)
         try:
-            return function(*self.args, **self.kwargs)
+            made = function(*self.args, **self.kwargs)
         finally:
             LEVEL.reset(token)
             self.level.running = False
+        for x, before, leaf, axis in self.given:
+            if x.held is not before:  # changed in place
+                leaf[...] = _moved(x.held, 0, axis)
+        return made
 
     def _size(self, leaves: Sequence[Any], axes: Sequence[int | None],
               path: Callable[[int], str]) -> int:

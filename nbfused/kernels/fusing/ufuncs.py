@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import dtype_of, is_array
 from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
+from ...autograd.numpy_api.functions import with_arrays
 from ...autograd.numpy_api.methods import no_operation
 from ...autograd.numpy_api.ufuncs import (
     given_options,
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["trace_ufunc"]
 
 _TAKEN = {"__call__": frozenset({"out", "dtype", "casting", "where"}),
-          "reduce": frozenset({"out", "dtype", "axis", "keepdims"})}
+          "reduce": frozenset({"out", "dtype", "axis", "keepdims"}),
+          "accumulate": frozenset({"out", "dtype", "axis"}), "outer": frozenset()}
 
 
 def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any],
@@ -44,13 +46,14 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         x, index, value = inputs
         trace.assign(x, OPS["add_at"](x, value, index=index))
         return None
+    inputs = with_arrays(inputs)
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
         raise no_operation(_untraced(ufunc, what))
     given = given_options(f"{what} in nf.fuse", kwargs, _TAKEN.get(method, frozenset()))
     (out,) = given.pop("out", (None,))
-    if method == "reduce":
+    if method != "__call__":
         made = op(*inputs, **given)  # type: ignore[misc]
         if out is None:
             return made

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of
+from ...arrays import dtype_of, to_numpy
+from ...arrays.traced import Traced
 from ...errors import KernelTypeError
+from ...support.records import record
 from ..base import detached, implements, ops, shape_of, sizes
 from ..elementwise import conj, real
 from ..library import computed, native
@@ -285,7 +287,14 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     Returns
     -------
     solution, residuals, rank, singular values
-        As NumPy's; nothing is differentiated through the last two.
+        As NumPy's; nothing is differentiated through the last two.  While a function is
+        traced, or runs on samples, the rank is an array.
+
+    Raises
+    ------
+    LinAlgError
+        The rank is not full in a call that was traced: the shape of the residuals would
+        depend on it.
     """
     a = matrices(a, "lstsq")
     rows, columns = shape_of(a)
@@ -293,11 +302,37 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x = ops.matmul(p, b)
     values = detached(svdvals(a))
     cut = rcond if rcond is not None else np.finfo(dtype_of(a)).eps * max(rows, columns)
-    rank = int(ops.sum(ops.greater(values, ops.multiply(ops.max(values), cut))))
+    rank = ops.sum(ops.greater(values, ops.multiply(ops.max(values), cut)))
+    full = min(rows, columns)
+    if isinstance(rank, Traced):
+        rank.record_check(_RankCheck(full))
+    else:
+        full = rank = int(rank)
     left = ops.square(sizes(ops.subtract(ops.matmul(a, x), b)))
     residuals = ops.sum(left, axis=0)
     if len(shape_of(b)) == 1:
         residuals = ops.reshape(residuals, (1,))
-    if rank < columns or rows <= columns:
+    if full < columns or rows <= columns:
         residuals = ops.getitem(residuals, slice(0, 0))
     return x, residuals, rank, values
+
+
+@record(frozen=True)
+class _RankCheck:
+    """A check of ranks that were not known when the shapes of results were.
+
+    Attributes
+    ----------
+    full
+        What they are expected to be.
+    """
+
+    full: int
+
+    def __call__(self, ranks: Any) -> None:
+        """Raise `LinAlgError` if one is less."""
+        found = int(np.min(to_numpy(ranks), initial=self.full))
+        if found < self.full:
+            raise np.linalg.LinAlgError(
+                f"numpy.linalg.lstsq: a matrix has rank {found} in a call that was "
+                f"traced, expected {self.full}; call it outside of nf.fuse and nf.vmap")

@@ -117,10 +117,16 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *,
     """The number of singular values above a tolerance."""
     values = detached(svdvals(A))
     largest = ops.max(values, axis=-1, keepdims=True)
-    cut = rtol if rtol is not None else np.finfo(dtype_of(values)).eps * max(
-        shape_of(A)[-2:])
-    limit = ops.multiply(largest, cut) if tol is None else tol
+    cut = np.finfo(dtype_of(values)).eps * max(shape_of(A)[-2:])
+    if rtol is not None:
+        cut = _of_each_matrix(rtol)
+    limit = ops.multiply(largest, cut) if tol is None else _of_each_matrix(tol)
     return ops.sum(ops.greater(values, limit), axis=-1)
+
+
+def _of_each_matrix(tolerance: Any) -> Any:
+    """A tolerance, of each matrix or of all, beside singular values."""
+    return ops.expand_dims(tolerance, -1) if shape_of(tolerance) else tolerance
 
 
 @implements("linalg.cond")

@@ -12,6 +12,7 @@ import numpy as np
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
 from ..base import (
+    as_arrays,
     axes_of,
     axis_of,
     implements,
@@ -35,7 +36,6 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if dims[1] <= 2:
         return ops.matmul(a, b, out=out)
     return stored(tensordot(a, b, ((-1,), (-2,))), out)
-
 
 
 @implements("vdot")
@@ -114,12 +114,21 @@ def array_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 @implements("vecdot", "linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Sums of products along one axis, the first factors conjugated."""
-    return ops.sum(ops.multiply(_conjugated(x1), x2), axis=axis)
+    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    sizes = shape_of(first)[-1], shape_of(second)[-1]
+    if sizes[0] != sizes[1]:
+        raise ShapeError(f"numpy.vecdot: vectors of {sizes[0]} and {sizes[1]} elements "
+                         f"along axis {axis}, expected as many")
+    products = ops.multiply(_conjugated(first), second)
+    return ops.sum(products, axis=-1, dtype=dtype_of(products))
 
 
 @implements("matvec")
 def matvec(x1: Any, x2: Any, /) -> Any:
     """Matrices times vectors."""
+    if len(shape_of(x1)) < 2:
+        raise ShapeError(f"numpy.matvec: 'x1' has shape {shape_of(x1)}, expected "
+                         "matrices")
     return ops.squeeze(ops.matmul(x1, ops.expand_dims(x2, -1)), -1)
 
 
@@ -132,7 +141,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 @implements("linalg.multi_dot")
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices, from the left."""
-    return stored(reduce(ops.matmul, arrays), out)
+    return stored(reduce(ops.matmul, as_arrays(arrays, "numpy.linalg.multi_dot")), out)
 
 
 @implements("kron")

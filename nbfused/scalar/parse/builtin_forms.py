@@ -111,6 +111,14 @@ def _divmod(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     return scope.emitter.emit("floordiv", a, b), scope.emitter.emit("mod", a, b)
 
 
+def _angle(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
+    """The argument of a complex number."""
+    (value,) = positional(scope, node, 1)
+    z = scope.number(node, value)
+    return scope.emitter.emit("atan2", scope.emitter.emit("imag", z),
+                              scope.emitter.emit("real", z), stem=stem)
+
+
 def _print(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     raise scope.error(node, "print() is not part of the scalar language; store what "
                             "you want to see into an array, or call the function as "
@@ -144,10 +152,11 @@ def _count(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
 _BUILTINS: dict[Any, Form] = {
     len: _len, sum: _sum, min: _extremum("min"), max: _extremum("max"),
     all: _logical(ast.And(), True), any: _logical(ast.Or(), False), tuple: _tuple,
-    list: _list, divmod: _divmod, print: _print, np.zeros: _allocation,
-    np.empty: _allocation, np.ones: _allocation, np.array: _allocation,
-    np.zeros_like: _allocation, enumerate: _loop_only, zip: _loop_only,
-    reversed: _loop_only, range: _loop_only, buffer: _buffer, count: _count,
+    list: _list, divmod: _divmod, np.angle: _angle, print: _print,
+    np.zeros: _allocation, np.empty: _allocation, np.ones: _allocation,
+    np.array: _allocation, np.zeros_like: _allocation, enumerate: _loop_only,
+    zip: _loop_only, reversed: _loop_only, range: _loop_only, buffer: _buffer,
+    count: _count,
 }
 
 

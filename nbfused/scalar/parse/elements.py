@@ -13,13 +13,15 @@ from .composite.parts import Part, cut, element_of, element_parts, is_cut
 from .composite.vectors import load_element, rows_of, store_element
 from .scope import ExpressionParser, Scope
 
-__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "array_property", "call_method",
-           "checked_index", "choose", "field_number", "parse_index", "part_at",
-           "position", "wrapped"]
+__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NUMBER_METHODS", "array_property",
+           "call_method", "checked_index", "choose", "field_number", "parse_index",
+           "part_at", "position", "wrapped"]
 
 #: Elements of a local array at most: a dynamic index selects among all of them.
 MOST_ELEMENTS = 64
 
+#: The operations that are methods of a number, as of Python's and NumPy's.
+NUMBER_METHODS = {"conjugate": "conj", "conj": "conj"}
 _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "once"}
 
 
@@ -214,12 +216,18 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
 
 def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
                 args: list[Values], stem: str) -> Values:
-    """Parse ``a.load(i)``, ``a.store(i, value)``, and those whose indices differ."""
+    """Parse ``a.load(i)``, ``a.store(i, value)``, and ``z.conjugate()`` of a number."""
+    if name in NUMBER_METHODS:
+        if args:
+            raise scope.error(node, f"{name}() takes no arguments")
+        return scope.emitter.emit(NUMBER_METHODS[name], scope.number(node, owner),
+                                  stem=stem)
     if not (scope.is_array(owner) or isinstance(owner, Part)) or name not in _METHODS:
         raise scope.error(node, f"{ast.unparse(node.func).rpartition('.')[0]!r} is "
                                 f"{scope.describe(owner)} here, not a function or "
                                 f"module, and has no method {name!r}; an array has "
-                                f"{', '.join(_METHODS)}")
+                                f"{', '.join(_METHODS)}, a number "
+                                f"{', '.join(NUMBER_METHODS)}")
     stores = name.startswith("store")
     if len(args) < 1 + stores:
         raise scope.error(node, f"{name}() takes an index{' and a value' * stores}")

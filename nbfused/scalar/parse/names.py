@@ -12,7 +12,7 @@ from ..source.structure import Records, Struct, Values, Vector
 from .closures import Closure, Outside
 from .composite.parts import Part, part_property
 from .composite.vectors import load_element, swizzled
-from .elements import array_property, field_number
+from .elements import NUMBER_METHODS, array_property, field_number
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "is_range", "method_owner", "outside_value", "resolve",
@@ -134,12 +134,18 @@ def static_object(scope: Scope, node: ast.AST, found: Values) -> Any:
 
 
 def method_owner(scope: Scope, node: ast.expr) -> Values | None:
-    """The value of the function that ``owner.method`` belongs to, if it is one."""
+    """The value of the function that ``owner.method`` belongs to, if it is one.
+
+    What is computed on the spot has the methods of a number: ``(a*b).conjugate()``.
+    """
     root = node
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
     if isinstance(node, ast.Attribute) and isinstance(root, ast.Name) and \
             root.id in scope.env:
+        return scope.values(node.value)
+    if isinstance(node, ast.Attribute) and node.attr in NUMBER_METHODS and \
+            not isinstance(root, ast.Name):
         return scope.values(node.value)
     return None
 

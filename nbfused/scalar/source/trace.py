@@ -124,6 +124,12 @@ class Symbol:
         """The imaginary part."""
         return self.record(Operation("imag"), (self,))
 
+    def conjugate(self) -> Any:
+        """The complex conjugate."""
+        return self.record(Operation("conj"), (self,))
+
+    conj = conjugate
+
 
 def _binary(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def forward(self: Symbol, other: Any) -> Any:

@@ -36,8 +36,8 @@ def like_outputs(count: int) -> tuple[Ref, ...]:
 
 def elements(program: Program, kinds: Sequence[str], batched: Sequence[bool],
              shapes: Sequence[Shape], rank: int) -> list[Ref]:
-    """Every input, those of kind ``"element"`` aligned."""
-    return [aligned(program, k, shape, rank) if own and kind == "element"
+    """Every input, those of kinds ``"element"`` and ``"window"`` aligned."""
+    return [aligned(program, k, shape, rank) if own and kind in ("element", "window")
             else Ref("input", k)
             for k, (kind, own, shape) in enumerate(zip(kinds, batched, shapes,
                                                        strict=True))]

@@ -40,7 +40,7 @@ def map_batched(spec: Map, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
     own = [k for k, kind in enumerate(kinds) if kind == "element"]
     program = Program()
     inputs = elements(program, kinds, batched, shapes, len(extent))
-    if not any(batched[k] for k in own):
+    if spec.windows is None and not any(batched[k] for k in own):
         whole = next((k for k in own if shapes[k] == extent), None)
         if whole is None:
             return None  # nothing says how often the function runs
@@ -50,11 +50,14 @@ def map_batched(spec: Map, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
     raw = tuple(name for (kind, name), has in zip(spec.parameters, batched, strict=True)
                 if kind == "raw" and has)
     if raw or {"index", "size", "scatter"} & set(spec.kinds):
-        made, numbers = _by_sample(spec, raw), (prod(extent),)
+        made = None if spec.windows is not None else _by_sample(spec, raw)
+        numbers = (prod(extent),)
     if made is None:
         return None
     shapes_added = tuple((size, *shape) for shape in spec.scatter_shapes)
-    outs = program.run(replace(made, scatter_shapes=shapes_added), *inputs, *numbers,
+    windows = None if made.windows is None else made.windows.batched(size)
+    outs = program.run(replace(made, scatter_shapes=shapes_added, windows=windows),
+                       *inputs, *numbers,
                        like=like_outputs(len(spec.function.results)
                                          + len(spec.scatter_shapes)))
     return Batching(tuple(program.steps), outs)

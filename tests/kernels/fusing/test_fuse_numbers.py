@@ -37,11 +37,18 @@ def test_a_number_that_would_become_an_array_is_refused(function):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x, n: x + np.add(n, [1.0]), lambda x, n: x + np.add(n + n, (1.0,)),
-    lambda x, n: x + np.sin([n])])
-def test_a_list_beside_a_number_is_refused_by_name(function):
+    lambda x, n: x + np.add(n, [1.0]), lambda x, n: x + np.add(n + n, (1.0,))])
+def test_a_list_beside_a_number_is_an_array(function):
+    fused = nf.fuse(function)
+    for n in (np.float32(0.5), np.float32(0.75)):
+        found, want = fused(X, n), function(X, n)
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_a_list_of_traced_numbers_is_refused_by_name():
     with pytest.raises(KernelTypeError):
-        nf.fuse(function)(X, np.float32(0.5))
+        nf.fuse(lambda x, n: x + np.sin([n]))(X, np.float32(0.5))
 
 
 def test_what_a_number_does_not_have_is_said_by_its_type():

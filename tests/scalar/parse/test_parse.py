@@ -362,6 +362,19 @@ def test_complex_parts():
     assert ops == ["real", "mul", "imag", "add", "add"]
 
 
+def test_methods_of_numbers():
+    def ops(f):
+        return [s.op for s in walk(parse(f).body) if isinstance(s, Let)]
+
+    assert ops(lambda z: z.conjugate() * (z + 1).conj()) == [
+        "conj", "add", "conj", "mul"]
+    assert ops(lambda z: np.angle(z)) == ["imag", "real", "atan2"]
+    with pytest.raises(SyntaxError, match=r"conj\(\) takes no arguments"):
+        parse(lambda z: z.conj(1))
+    with pytest.raises(SyntaxError, match=r"no method .item.[\s\S]*conj"):
+        parse(lambda z: z.item())
+
+
 def test_fractions_are_no_numbers_of_the_language():
     third = Fraction(1, 3)
     with pytest.raises(SyntaxError, match="'third' is a Fraction"):

@@ -104,6 +104,9 @@ def test_raw_arrays():
 def test_complex_parts():
     function = parse(sourceless("f = lambda z: z.real - z.imag"))
     assert [s.op for s in function.body.statements] == ["real", "imag", "sub"]
+    function = parse(sourceless("f = lambda z: z.conjugate() * (z + 1).conj()"))
+    assert [s.op for s in function.body.statements] == [
+        "conj", "add", "conj", "mul"]
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -15,7 +15,7 @@ from ....arrays import dtype_of
 from ....arrays.traced import Traced, extents
 from ....autograd import Variable
 from ....autograd.graph import COPY, Edge, Leaf
-from ....autograd.numpy_api.in_place import check_unrecorded
+from ....autograd.numpy_api.in_place import check_unrecorded, is_basic
 from ....autograd.numpy_api.methods import ArrayMethods
 from ....autograd.numpy_api.table_methods import TableMethods
 from ....dispatch.outputs import can_cast
@@ -68,11 +68,6 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         return self
 
     return method
-
-
-def _is_basic(key: Any) -> bool:
-    """Whether an index takes a view: an integer, a slice, ``...`` or None."""
-    return key is None or key is Ellipsis or isinstance(key, (int, slice, np.integer))
 
 
 class Symbol(Unknown, Traced, Variable):
@@ -298,7 +293,7 @@ class Symbol(Unknown, Traced, Variable):
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.tracer.assign(self, new)
-        elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
+        elif not is_basic(key):
             self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
             part: Symbol | Any = super().__getitem__(key)
