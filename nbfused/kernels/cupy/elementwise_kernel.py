@@ -12,6 +12,7 @@ from ...errors import DefinitionError, UnsupportedError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
 from ...op.keywords import check_keywords
+from ...scalar.cparse import LOOP
 from ...scalar.ir.nodes import Function
 from ...scalar.source.definitions import keep_sources
 from ...support.display import SourceText
@@ -26,7 +27,14 @@ from .parameters import (
     parse_parameters,
     resolve_types,
 )
-from .prepared import Prepared, check_outputs, input_kinds, signature
+from .prepared import (
+    Prepared,
+    check_outputs,
+    indexed,
+    input_kinds,
+    loop_shape,
+    signature,
+)
 from .sources import kernel_source
 
 __all__ = ["ElementwiseKernel"]
@@ -58,7 +66,10 @@ class ElementwiseKernel:
         What a string is.
     options : tuple
         Of NVRTC, which compiles none of this: ignored with a warning.
-    loop_prep, after_loop : str
+    loop_prep : str
+        Statements in C before those of the first element: declarations of what all
+        elements share, which the body must not change.
+    after_loop : str
         Refused: what runs once per thread has no meaning here.
 
     Attributes
@@ -113,12 +124,14 @@ class ElementwiseKernel:
                                   "body stores, as in 'T y' or 'raw T y'")
         check_texts(preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
         python = check_language(operation, language, preamble)
-        for option, text in (("loop_prep", loop_prep), ("after_loop", after_loop)):
-            if text:
-                raise UnsupportedError(
-                    f"'{option}' runs once for each thread, of which an elementwise "
-                    "kernel here has none of its own; write what each element needs "
-                    "into the body, or use nf.rawkernel")
+        if after_loop:
+            raise UnsupportedError(
+                "'after_loop' runs once for each thread, of which an elementwise "
+                "kernel here has none of its own; write what each element needs "
+                "into the body, or use nf.rawkernel")
+        if loop_prep and python:
+            raise DefinitionError("'loop_prep' is C; a body in Python has its constants "
+                                  "in the function or around it")
         ignore_options(name, options)
         self.nin: int = len(self.in_params)
         self.nout: int = len(self.out_params)
@@ -130,7 +143,7 @@ class ElementwiseKernel:
         self.reduce_dims = reduce_dims
         self.no_return: bool = no_return
         self.return_tuple: bool = return_tuple
-        self._body = Body(operation, preamble, python)
+        self._body = Body(operation, preamble, python, loop_prep)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         count_kernel(name)
@@ -168,7 +181,8 @@ class ElementwiseKernel:
         """
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
         ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
-        function = self._function(tuple(types.items()), ranks)
+        ranks += ((LOOP, 1),) if self._body.places else ()
+        function = self._function(self.in_params, tuple(types.items()), ranks)
         return SourceText(kernel_source(
             function, self.in_params, self.out_params,
             tuple(p.dtype or types[p.ctype] for p in self.params), kind))
@@ -217,7 +231,7 @@ class ElementwiseKernel:
 
     def _run(self, inputs: list[Any], outs: list[Any],
              size: int | None) -> tuple[Any, ...]:
-        key = signature(self.in_params, inputs, outs, size)
+        key = signature(self.in_params, inputs, outs, size), self._rank(inputs, outs)
         found = self._prepared.get(key)
         if found is None:
             found = self._prepared[key] = self._prepare(inputs, outs, size)
@@ -235,18 +249,30 @@ class ElementwiseKernel:
         types = resolve_types(self.name, (*self.out_params, *self.in_params),
                               (*made, *given), numbers)
         dtypes = [p.dtype or types[p.ctype] for p in self.params]
-        kinds = input_kinds(self.name, self.in_params, inputs)
+        in_params = indexed(self.in_params, inputs)
+        kinds = input_kinds(in_params, inputs)
         check_outputs(self.name, self.out_params, outs, size)
         ranks = tuple((p.name, len(x.shape)) for p, x in
-                      zip(self.in_params, inputs, strict=True) if p.raw)
-        function = self._function(tuple(types.items()), ranks)
+                      zip(in_params, inputs, strict=True) if p.raw)
+        axes = self._rank(inputs, outs)
+        ranks += ((LOOP, axes),) if axes is not None else ()
+        function = self._function(in_params, tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
         self._codes.setdefault(key, typed_text(
-            function, dtypes, frozenset(p.name for p in self.params if p.raw)))
-        return Prepared(self.name, self.in_params, self.out_params, self._body.python,
+            function, dtypes,
+            frozenset(p.name for p in (*in_params, *self.out_params) if p.raw)))
+        return Prepared(self.name, in_params, self.out_params, self._body.python,
                         function, kinds, tuple(dtypes),
                         tuple(x is not None for x in outs), size is not None)
 
-    def _function(self, types: Types, ranks: Ranks) -> Function:
-        return elementwise_body(self._body, self.name, self.in_params, self.out_params,
+    def _rank(self, inputs: list[Any], outs: list[Any]) -> int | None:
+        """The number of axes of the loop, where the body asks for it."""
+        if not self._body.places:
+            return None
+        return len(loop_shape((*self.in_params, *self.out_params), (*inputs, *outs)
+                              ) or (0,))
+
+    def _function(self, in_params: tuple[ParameterInfo, ...], types: Types,
+                  ranks: Ranks) -> Function:
+        return elementwise_body(self._body, self.name, in_params, self.out_params,
                                 types, ranks)

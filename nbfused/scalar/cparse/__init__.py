@@ -13,7 +13,8 @@ function.
   `cuda_functions`: what CUDA defines.
 """
 
+from .elements import LOOP
 from .functions import Parameter
 from .kernels import number_of, parse_c, parse_c_expression, type_of
 
-__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]
+__all__ = ["LOOP", "Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]

@@ -62,6 +62,8 @@ _DEFINED = {
     "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
     "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
     "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
+    "cyl_bessel_i0": "def cyl_bessel_i0(x): return i0(x)",
+    "cyl_bessel_i1": "def cyl_bessel_i1(x): return i1(x)",
 }
 _INTRINSICS = {"__exp10f": "exp10", "__fmaf_rn": "fma"}
 
@@ -94,7 +96,7 @@ CONSTANTS: Mapping[str, bool | int | np.floating] = {
 ATOMICS: Mapping[str, Any] = {
     "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
     "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
-    "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+    "atomicXor": atomic.xor, "atomicInc": atomic.inc, "atomicDec": atomic.dec, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
 }
 
 
@@ -104,8 +106,6 @@ REFUSED: Mapping[str, str] = {
               "output",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
-    **{n: f"{n}() counts round; use atomicAdd and % on its value, or atomicCAS"
-       for n in ("atomicInc", "atomicDec")},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",

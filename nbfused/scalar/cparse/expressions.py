@@ -12,12 +12,12 @@ import numpy as np
 
 from ..source.resolve import Operation
 from .cuda_functions import CONSTANTS, divide
-from .scope import ExpressionParser, Scope
+from .scope import Before, ExpressionParser, Scope
 from .tree import kind, walk
 from .types import common_dtype, promote
 from .values import Typed, Variable, call, converted, literal, operand, store
 
-__all__ = ["BOOL", "EXPRESSIONS", "as_type", "combine"]
+__all__ = ["BOOL", "EXPRESSIONS", "as_type", "changes_before", "combine"]
 
 BOOL = np.dtype(np.bool_)
 _INT8 = np.dtype(np.int8)
@@ -94,8 +94,8 @@ def _parse_name(scope: Scope, node: Any) -> Typed:
     if variable is None:
         scope.refuse(node, f"{node.name!r} is not declared")
     if variable.kind != "value":
-        scope.refuse(node, f"{node.name!r} is an array; index it, as in "
-                           f"{node.name}[i]")
+        scope.refuse(node, f"{node.name!r} is " + _NO_NUMBER[variable.kind].format(
+            node.name))
     if variable.number is not None:
         return literal(variable.number, variable.dtype)
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
@@ -223,21 +223,16 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
 
     The change runs before the statement, so nothing else in that may name `k`.
     """
-    before, step = scope.before, kind(node) == "UnaryOp"
+    step = kind(node) == "UnaryOp"
     target = node.expr if step else node.lvalue
     variable = scope.lookup(target.name) if kind(target) == "ID" else None
-    what = f"{node.op.lstrip('p')} inside an expression"
     if variable is None or variable.kind != "value" or variable.constant:
-        scope.refuse(node, f"{what} changes variables only, no elements, members or "
-                           "constants; make it a statement of its own")
-    if before is None:
-        scope.refuse(node, f"{what} that is computed under a condition is not "
-                           "understood here; make it a statement of its own")
+        scope.refuse(node, f"{node.op.lstrip('p')} inside an expression changes "
+                           "variables only, no elements, members or constants; make it "
+                           "a statement of its own")
+    before = changes_before(scope, node, variable)
     if id(node) in before.values:
         return before.values[id(node)]
-    if _named(scope, before.root, variable) > _named(scope, node, variable):
-        scope.refuse(node, f"{target.name!r} is named beside a {what}, where C++ "
-                           "leaves the order open; make it a statement of its own")
     old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
     new = combine(scope, node, node.op[-1], old, literal(1, _INT32)) if step else \
         scope.value(node.rvalue)
@@ -253,6 +248,20 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
                                         converted(new, variable.dtype)))
     before.values[id(node)] = found
     return found
+
+
+def changes_before(scope: Scope, node: Any, variable: Variable) -> Before:
+    """Where a change inside an expression goes, whose variable nothing else names."""
+    before, what = scope.before, f"{node.op.lstrip('p')} inside an expression"
+    if before is None:
+        scope.refuse(node, f"{what} that is computed under a condition is not "
+                           "understood here; make it a statement of its own")
+    if id(node) not in before.values and \
+            _named(scope, before.root, variable) > _named(scope, node, variable):
+        name = (node.expr if kind(node) == "UnaryOp" else node.lvalue).name
+        scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
+                           "leaves the order open; make it a statement of its own")
+    return before
 
 
 def _named(scope: Scope, node: Any, variable: Variable) -> int:
@@ -278,10 +287,13 @@ def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
         return None
 
 
-_UNARY = {
-    "*": "a pointer is not understood here; index the array",
-    "&": "the address of a value is not understood here; only atomics take one",
-}
+_ARRAY = "an array; index it, as in {}[i]"
+#: What a variable is that is no number, and the way out.
+_NO_NUMBER = {"raw": _ARRAY, "local": _ARRAY,
+              "pointee": "a pointer; take its value, as in *{}",
+              "unset": "a pointer that has no array yet; give {} one, as in &x[k]"}
+_UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by "
+               "functions of the preamble only"}
 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,

@@ -12,12 +12,11 @@ from ..source.resolve import Operation
 from .expressions import as_type
 from .scope import Last, Scope, StatementParser
 from .tree import has_atomics, kind, stores, walk
-from .types import common_dtype
+from .types import INT64, common_dtype
 from .values import Typed, call, constant, converted, store
 
 __all__ = ["STATEMENTS"]
 
-_INT64 = np.dtype(np.int64)
 #: Bounds of unsigned 64-bit counters end here: nobody counts that far.
 _MOST = np.iinfo(np.int64).max
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -138,7 +137,7 @@ def _range(scope: Scope, decl: Any, dtype: np.dtype,
     scope.unit.outside |= {".range": range, ".min": Operation("min")}
     limits = [first, last] if stride == 1 else [first, last, constant(stride)]
     counter = scope.declare(decl.name, dtype, constant=True)
-    if dtype == _INT64:
+    if dtype == INT64:
         return ast.For(store(counter.name), call("range", *limits),
                        _loop_body(scope, body) or [ast.Pass()], [])
     scope.taken.add(f"{counter.name}_0")
@@ -154,7 +153,7 @@ def _whole(value: Typed, more: int = 0) -> ast.expr:
         return constant(min(int(value.number.real), _MOST - 1) + more)
     if value.dtype == np.uint64:
         value = Typed(call("min", value.node, constant(_MOST - 1)), value.dtype)
-    found = converted(value, _INT64)
+    found = converted(value, INT64)
     return ast.BinOp(found, ast.Add(), constant(more)) if more else found
 
 

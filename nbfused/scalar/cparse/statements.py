@@ -12,16 +12,18 @@ import numpy as np
 from ..source.resolve import Operation
 from .calls import arguments, effects_of
 from .cuda_functions import ATOMICS
-from .elements import address, place
+from .elements import pointee
 from .expressions import as_type, combine
+from .pointers import address, declare_pointer, element_of, move_pointer, pointer
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
-from .structs import from_list, member_of
+from .structs import from_list, member_of, owner
 from .tree import has_atomics, kind
 from .values import (
     Typed,
     Variable,
     call,
+    constant,
     converted,
     literal,
     member,
@@ -63,7 +65,7 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     if kind(node.type) == "ArrayDecl":
         return _local_array(scope, node)
     if kind(node.type) == "PtrDecl":
-        scope.refuse(node, "pointers are not understood here; index the array")
+        return declare_pointer(scope, node)
     if REFERENCE in node.quals:
         return _alias(scope, node)
     called = effects_of(scope, node.init)
@@ -76,9 +78,9 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     dtype = scope.dtype(node, value)
     start = from_list(scope, node, dtype, node.init.exprs) if listed else value
     start = as_type(scope, node, start or zero(dtype), dtype)
-    constant = "const" in node.quals
-    target = scope.declare(node.name, dtype, constant=constant,
-                           number=start.number if constant else None)
+    fixed = "const" in node.quals
+    target = scope.declare(node.name, dtype, constant=fixed,
+                           number=start.number if fixed else None)
     return [_assign(scope, node, target, start)]
 
 
@@ -188,6 +190,9 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``x = …``, ``x += …``, ``x = y = …``."""
     first: list[ast.stmt] = []
     right = node.rvalue
+    moved = _moves(scope, node)
+    if moved is not None:
+        return moved
     if kind(right) == "Assignment":
         first, right = scope.statement(right), right.lvalue
     called = effects_of(scope, right)
@@ -201,6 +206,21 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     return [*first, _put(scope, node, node.lvalue, value)]
 
 
+def _moves(scope: Scope, node: Any) -> list[ast.stmt] | None:
+    """The statements of an assignment or a step of a pointer; None of another."""
+    from pycparser.c_ast import BinaryOp, Constant
+
+    step = kind(node) == "UnaryOp"
+    target = node.expr if step else node.lvalue
+    found = scope.lookup(target.name) if kind(target) == "ID" else None
+    if found is None or found.kind not in ("raw", "local", "unset"):
+        return None
+    value = Constant("int", "1", node.coord) if step else node.rvalue
+    if node.op != "=":
+        value = BinaryOp(node.op.lstrip("p")[0], target, value, node.coord)
+    return move_pointer(scope, node, found, value)
+
+
 def _check_once(scope: Scope, target: Any) -> None:
     """Refuse an index that would be computed twice, which adds twice."""
     if has_atomics(target, scope.unit.changes):
@@ -211,7 +231,7 @@ def _check_once(scope: Scope, target: Any) -> None:
 
 def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a variable or to an element."""
-    if kind(target) == "ArrayRef":
+    if kind(target) == "ArrayRef" or (kind(target) == "UnaryOp" and target.op == "*"):
         return _put_element(scope, node, target, value)
     if kind(target) == "StructRef":
         return _put_member(scope, node, target, value)
@@ -232,18 +252,21 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
 def _put_member(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a member: the struct gets a new value, as a tuple would."""
     place = member_of(scope, target)
-    whole = scope.value(target.name)
+    whole = scope.value(owner(target))
     names = whole.dtype.names or ()
     parts = [member(whole, k).node for k in range(len(names))]
     parts[names.index(target.field.name)] = converted(
         as_type(scope, node, value, place.dtype), place.dtype)
-    return _put(scope, node, target.name,
+    return _put(scope, node, owner(target),
                 Typed(ast.Tuple(parts, ast.Load()), whole.dtype))
 
 
 def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to an element of an array."""
-    variable, index = place(scope, target)
+    single = pointee(scope, target)
+    if single is not None and not single.constant:
+        return _assign(scope, node, single, value)
+    variable, index = (single, constant(0)) if single else element_of(scope, target)
     if variable.constant:
         scope.refuse(node, f"{variable.name!r} is an input or const; only outputs "
                            "and variables are written to")
@@ -256,6 +279,9 @@ def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:
     if node.op[-1] not in "+-" or len(node.op) < 2:
         scope.typed(node)
         return []
+    moved = _moves(scope, node)
+    if moved is not None:
+        return moved
     _check_once(scope, node.expr)
     value = combine(scope, node, node.op[-1], scope.typed(node.expr),
                     literal(1, np.dtype(np.int32)))
@@ -269,12 +295,14 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
         return called.statements
     name, args = getattr(node.name, "name", ""), arguments(node)
     found = scope.typed(node)
-    if name == "atomicAdd":  # without the old value: this one has a derivative
-        variable, index = address(scope, args[0])
+    if name in ("atomicAdd", "atomicSub"):  # whose old value nobody uses: it is linear
+        variable, index, _ = address(scope, args[0])
+        value = as_type(scope, node, scope.typed(args[1]), variable.dtype)
+        if name == "atomicSub":
+            value = combine(scope, node, "-", literal(0, variable.dtype), value)
         scope.unit.outside[".atomic_add"] = Operation("atomic_add")
         return [ast.Expr(call("atomic_add", ast.Name(variable.name, ast.Load()),
-                              index, converted(scope.typed(args[1]),
-                                               variable.dtype)))]
+                              index, converted(value, variable.dtype)))]
     written = name in ATOMICS or scope.unit.changes(node)
     return [ast.Expr(found.node)] if written else []
 

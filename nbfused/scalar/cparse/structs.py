@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .elements import rank
 from .expressions import as_type
 from .scope import ExpressionParser, Scope
 from .tree import kind
-from .values import Typed, Variable, converted, member, zero
+from .values import Typed, Variable, converted, literal, member, zero
 
-__all__ = ["EXPRESSIONS", "flat", "from_list", "leaf_names", "member_of", "nested"]
+__all__ = ["EXPRESSIONS", "flat", "from_list", "leaf_names", "member_of", "nested",
+           "owner"]
 
 
 def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) -> Typed:
@@ -41,10 +43,11 @@ def _element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
 
 def member_of(scope: Scope, node: Any) -> Typed:
     """Parse ``p.a``."""
-    if node.type != ".":
-        scope.refuse(node, "-> takes a pointer, which is not understood here; pass the "
-                           "struct by value")
-    whole, name = scope.value(node.name), node.field.name
+    name = node.field.name
+    axes = rank(scope, getattr(node.name, "name", "")) if name == "ndim" else None
+    if axes is not None:
+        return literal(axes, np.dtype(np.int32))
+    whole = scope.value(owner(node))
     if whole.dtype.names is None:
         scope.refuse(node, f"a number has no member {name!r}; of a complex one there "
                            "are z.real() and z.imag()")
@@ -52,6 +55,13 @@ def member_of(scope: Scope, node: Any) -> Typed:
         scope.refuse(node, f"there is no member {name!r}; there are "
                            f"{', '.join(whole.dtype.names)}")
     return member(whole, whole.dtype.names.index(name))
+
+
+def owner(node: Any) -> Any:
+    """The struct of ``p.a``, or of ``p->a``, which is ``(*p).a``."""
+    from pycparser.c_ast import UnaryOp
+
+    return node.name if node.type == "." else UnaryOp("*", node.name, node.coord)
 
 
 def leaf_names(scope: Scope, variable: Variable) -> list[str]:

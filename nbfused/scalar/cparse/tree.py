@@ -14,7 +14,7 @@ from .spelling import REFERENCE
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "stores", "walk"]
+__all__ = ["has_atomics", "kind", "moves", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
@@ -38,19 +38,36 @@ def stores(node: Any, changes: Changes) -> set[str]:
             targets = [n.lvalue]
         elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
             targets = [n.expr]
-        elif kind(n) == "Decl" and REFERENCE in n.quals:
+        elif kind(n) == "Decl" and (REFERENCE in n.quals or kind(n.type) == "PtrDecl"):
             targets = [n.init]
         elif kind(n) == "FuncCall":
             targets = changes(n)
-        found.update(name for name in map(_root, targets) if name)
+        for target in targets:
+            found |= _roots(target)
     return found
 
 
-def _root(target: Any) -> str:
-    """The variable that an element or a member is of."""
-    while kind(target) in ("ArrayRef", "StructRef"):
-        target = target.name
-    return str(target.name) if kind(target) == "ID" else ""
+def moves(node: Any, name: str) -> bool:
+    """True if a tree assigns a pointer itself, and not what it points to."""
+    for n in walk(node):
+        target = n.lvalue if kind(n) == "Assignment" else \
+            n.expr if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--") else None
+        if kind(target) == "ID" and target.name == name:
+            return True
+    return False
+
+
+#: Where the variable stands in what is a part of it, or points into it.
+_OF = {"ArrayRef": ("name",), "StructRef": ("name",), "UnaryOp": ("expr",),
+       "BinaryOp": ("left", "right"), "Cast": ("expr",)}
+
+
+def _roots(target: Any) -> set[str]:
+    """The variables that an element or a member may be of, or a pointer point into."""
+    if kind(target) == "ID":
+        return {str(target.name)}
+    return {name for part in _OF.get(kind(target), ())
+            for name in _roots(getattr(target, part))}
 
 
 def has_atomics(node: Any, changes: Changes) -> bool:

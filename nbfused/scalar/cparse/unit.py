@@ -12,7 +12,8 @@ from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
-from .spelling import REFERENCE, Spelling
+from .spelling import CUDA, REFERENCE, Spelling
+from .cuda_texts import CUDA_FUNCTIONS, CUDA_TEXT
 from .tree import kind, walk
 from .types import ALIASES, type_name
 
@@ -63,18 +64,27 @@ class Unit:
         self.globals: dict[str, Any] = {}
         self.open: list[str] = []
 
-    def read(self, body: str, before: str, after: str) -> Any:
-        """The definition of the kernel that `body` stands in."""
+    def read(self, body: str, before: str, after: str, first: str = "") -> Any:
+        """The definition of the kernel that `body` stands in, `first` around that."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        preamble = self.spelling.respell(self.sources["preamble"], False)
+        texts = {"preamble": self.spelling.respell(self.sources["preamble"], False)}
+        if CUDA_FUNCTIONS.search(body + texts["preamble"]):
+            self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
+            texts = {"cuda": self.spelling.respell(self.sources["cuda"], False), **texts}
         self.spelling.types -= self.params
+        if first:
+            self.sources["loop_prep"] = Source(f"<loop_prep of {self.name}>", first)
+            before += (f'\n#line 1 "loop_prep"\n'
+                       f'{self.spelling.respell(self.sources["loop_prep"])};\n'
+                       '#line 0 "body"\n{')
+            after += "}"
         respelled = self.spelling.respell(self.sources["body"])
-        words = re.findall(r"\w+", preamble + respelled)
+        outside = "".join(f'#line 1 "{name}"\n{text}\n' for name, text in texts.items())
+        words = re.findall(r"\w+", outside + before + respelled)
         named = sorted(self.spelling.types.intersection(words))
         typedefs = "".join(f"typedef int {t}; " for t in named)
-        text = (f'{typedefs}\n#line 1 "preamble"\n{preamble}\n#line 0 "body"\n{before}'
-                f'\n{respelled}{after}')
-        tree = self._parse(text)
+        tree = self._parse(f'{typedefs}\n{outside}#line 0 "body"\n{before}\n{respelled}'
+                           f'{after}')
         for node in tree.ext:
             if kind(node) == "FuncDef":
                 self.functions[node.decl.name] = node
@@ -90,13 +100,10 @@ class Unit:
 
     def _keep_constant(self, node: Any) -> None:
         """Keep a constant of the preamble for the functions that name it."""
-        inner = node.type
-        while kind(inner) == "ArrayDecl":
-            inner = inner.type
-        if node.init is None or "const" not in (*node.quals, *inner.quals):
+        if node.init is None:
             self.refuse(node, f"the variable {node.name!r} of the preamble is no "
-                              "constant; give it a value and const, or pass it as an "
-                              "argument")
+                              "constant; give it a value, or pass it as an argument")
+        node.quals = [*node.quals, "const"]  # nobody outside could set it
         self.globals[node.name] = node
 
     def constants(self, scope: Any, function: Any) -> list[Any]:
@@ -141,11 +148,12 @@ class Unit:
     def changes(self, node: Any) -> list[Any]:
         """The arguments that a call may write to: references, pointers not to const."""
         name = str(getattr(node.name, "name", ""))
-        target = self.functions.get(self.spelling.explicit.get(name, (name,))[0])
+        name, given = self.spelling.explicit.get(name, (name, ()))
+        target = self.functions.get(name) or self.functions.get(CUDA + name)
         if target is None or node.args is None or target.decl.type.args is None:
             return []
-        return [a for a, d in zip(node.args.exprs, target.decl.type.args.params,
-                                  strict=False)
+        return [a for a, d in zip(node.args.exprs[given.count(None):],
+                                  target.decl.type.args.params, strict=False)
                 if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
 
@@ -191,6 +199,11 @@ class Unit:
     def named_dtype(self, node: Any, name: str, types: Mapping[str, np.dtype],
                     source: Source | None = None) -> np.dtype:
         """The dtype that a type's name stands for."""
+        if name in self.spelling.conditional:
+            same, other, then, orelse = self.spelling.conditional[name]
+            equal = self.named_dtype(node, same, types, source) == self.named_dtype(
+                node, other, types, source)
+            return self.named_dtype(node, then if equal else orelse, types, source)
         found = types.get(name) or ALIASES.get(name)
         if found is None:
             self.refuse(node, f"the type {name!r} has no dtype", source)

@@ -37,13 +37,17 @@ class Variable:
     dtype
         Of the value, or of the elements.
     kind
-        ``"value"``, ``"local"`` (an array of the body) or ``"raw"``.
+        ``"value"``, ``"local"`` (an array of the body), ``"raw"``, ``"pointee"`` (a
+        value that a pointer points to) or ``"unset"`` (a pointer without its array).
     shape
         Of a local array.
     constant
         Whether it must not be assigned.
     number
         The value of a constant that is known now.
+    offset
+        Of a pointer into an array: the variable that has the place of its first element
+        there, counted in elements.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Variable:
     shape: tuple[int, ...] = ()
     constant: bool = False
     number: Number | None = None
+    offset: str = ""
 
 
 def constant(number: Number) -> ast.expr:

@@ -16,18 +16,23 @@ from ...source.definitions import Source
 from ..types import ALIASES, WORDS, type_name
 from .preprocessor import Macro, Preprocessor
 
-__all__ = ["AUTO", "CAST", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
+__all__ = ["AUTO", "CAST", "CUDA", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
 
 #: The prefix of the call that a cast is respelled as, the same of numeric limits and of
 #: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
 CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
 REFERENCE = "volatile"
+#: The prefix of functions of CUDA's that are written in C.
+CUDA = "__cuda_"
 
 _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
-_NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math"})
+_NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math", "type_traits"})
+#: What stands between the types of a conditional one.
+_CONDITIONAL = frozenset({"conditional", "is_same", "value", "type", "typename", "cupy",
+                          "std", "type_traits", "cuda", "::", "<", ">", ","})
 _REFUSED = {
     "class": "classes", "union": "unions", "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
@@ -52,18 +57,25 @@ class Spelling:
     macros
         What ``#define`` defines, by name.
     templates
-        For each function that is a template, the names of its parameters.
+        For each function that is a template, its parameters by their names: None for a
+        type, the type of an integer.
     defined
         Names of types that a ``typedef`` of the text defines.
     explicit
-        For the name of a call with template arguments, the function and the types.
+        For the name of a call with template arguments, the function and its arguments:
+        the names of types; None for an integer, which is the call's first argument.
+    conditional
+        For the name of a type that depends on others: two that may be the same, the
+        type if they are, the type if they are not.
     """
 
     types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
     macros: dict[str, Macro] = field(default_factory=dict)
-    templates: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    templates: dict[str, dict[str, str | None]] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
-    explicit: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    explicit: dict[str, tuple[str, tuple[str | None, ...]]] = field(
+        default_factory=dict)
+    conditional: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
 
     def respell(self, source: Source, inside: bool = True) -> str:
         """The text for pycparser; `inside` a function, or beside functions."""
@@ -226,27 +238,42 @@ class _Text:
 
     def has_types(self) -> bool:
         """True for ``f<T>(``, false for ``a < T(b)``."""
+        if None not in self.spelling.templates.get(self.peek(), {"": None}).values():
+            return True
         ahead = 2
         while self.is_type(self.peek(ahead)) or (ahead > 2 and self.peek(ahead) == ","):
             ahead += 1
         return ahead > 2 and self.peek(ahead) == ">" and self.peek(ahead + 1) == "("
 
     def explicit(self) -> None:
-        """``f<T>(x)``, where the types of a template are given."""
+        """``f<T, 3>(x)``, where arguments of a template are given."""
         name = self.take()
         self.expect("<")
-        types = []
+        types: list[str | None] = []
+        numbers: list[str] = []
         while self.peek() not in (">", ""):
-            found = self.typename()
-            if found is None:
-                raise self.error(f"the template argument {self.peek()!r} is")
-            types.append(found)
+            types.append(self.typename())
+            if types[-1] is None:
+                numbers.append(self.number())
             if self.peek() == ",":
                 self.take()
         self.expect(">")
         given = f"{name}_{len(self.spelling.explicit)}"
         self.spelling.explicit[EXPLICIT + given] = name, tuple(types)
         self.out.append(EXPLICIT + given)
+        if numbers:
+            self.mark(self.peek())
+            self.out.append(", ".join(numbers) + ", " * (self.peek() != ")"))
+
+    def number(self) -> str:
+        """The template argument that is an integer, taken."""
+        words, depth = [], 0
+        while depth or self.peek() not in (",", ">", ""):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            words.append(self.take())
+        if not words:
+            raise self.error(f"the template argument {self.peek()!r} is")
+        return f"({' '.join(words)})"
 
     def using(self) -> None:
         """``using A = B`` is ``typedef B A``."""
@@ -255,11 +282,35 @@ class _Text:
         if self.peek() != "=":
             raise self.error(f"'using {name}': this is")
         self.take()
-        found = self.typename()
+        found = self.typename() or self.conditional()
         if found is None:
             raise self.error(f"'using {name} = {self.peek()}': this is")
         self.spelling.defined.add(name)
         self.out.append(f"typedef {found} {name}")
+
+    def conditional(self) -> str | None:
+        """The type that ``conditional<is_same<A, B>::value, C, D>::type`` is."""
+        while self.peek() == "typename" or (self.peek(1) == "::"
+                                            and self.peek() in _NAMESPACES):
+            self.take()
+            if self.peek() == "::":
+                self.take()
+        if self.peek() != "conditional":
+            return None
+        found: list[str] = []
+        while self.peek() != ";":
+            name = self.typename()
+            if name is not None:
+                found.append(name)
+            elif self.take() not in _CONDITIONAL:
+                raise self.error("a type that depends on more than is_same<A, B> is")
+        if len(found) != 4:
+            raise self.error("a type that depends on more than is_same<A, B> is")
+        key = f"__conditional_{len(self.spelling.conditional)}"
+        same, other, then, orelse = found
+        self.spelling.conditional[key] = same, other, then, orelse
+        self.spelling.types.add(key)
+        return key
 
     def struct(self) -> None:
         """``struct P { … }``: `P` is a type from here on; ``struct P`` alone is `P`."""
@@ -284,20 +335,25 @@ class _Text:
         """Parse ``template<typename T, …>``: its names are types from here on."""
         self.at += 1
         self.expect("<")
-        names: list[str] = []
-        while (token := self.take()) != ">":
-            if token in ("int", "=") or not token:
-                raise self.error("a template parameter that is no type, or has one by "
-                                 "default, is")
-            if token not in ("typename", "class", ","):
-                names.append(token)
+        params: dict[str, str | None] = {}
+        while self.peek() != ">":
+            of = None if self.peek() in ("typename", "class") else self.typename()
+            if of is None and self.take() not in ("typename", "class"):
+                raise self.error("a template parameter that is no type and no integer "
+                                 "is")
+            params[self.take()] = of
+            if self.peek() not in (",", ">"):
+                raise self.error("a template parameter that has a value by default is")
+            if self.peek() == ",":
+                self.take()
+        self.take()
         if self.peek() == "struct":
             raise self.error("a template of a struct is")
-        self.spelling.types.update(names)
+        self.spelling.types.update(n for n, of in params.items() if of is None)
         ahead = 0
         while self.peek(ahead + 1) not in ("(", ""):
             ahead += 1
-        self.spelling.templates[self.peek(ahead)] = tuple(names)
+        self.spelling.templates[self.peek(ahead)] = params
 
     def typedef(self) -> None:
         """The name before the semicolon is a type from here on."""
