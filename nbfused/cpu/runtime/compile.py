@@ -120,11 +120,12 @@ def _namespace() -> dict[str, Any]:
     from ..text.call_code import CALLS
     from ..text.halves import HALVES
     from ..text.intrinsics import INTRINSICS
+    from ..text.print_code import PRINT
     from ..text.stream_code import STREAMS
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **CALLS, **TILES, **TRANSPOSES, **DIRECT,
+            **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES, **DIRECT,
             "inlined": njit}
 
 

@@ -102,8 +102,7 @@ ATOMICS: Mapping[str, Any] = {
 
 #: Functions that have no meaning in a body, with the way out.
 REFUSED: Mapping[str, str] = {
-    "printf": "printf() has no place to print to; store what you want to see into an "
-              "output",
+    "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "

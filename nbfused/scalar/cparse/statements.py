@@ -15,6 +15,7 @@ from .cuda_functions import ATOMICS
 from .elements import pointee
 from .expressions import as_type, combine
 from .pointers import address, declare_pointer, element_of, move_pointer, pointer
+from .printing import parse_printf
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
 from .structs import from_list, member_of, owner
@@ -294,6 +295,8 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
     if called is not None:
         return called.statements
     name, args = getattr(node.name, "name", ""), arguments(node)
+    if name == "printf":
+        return parse_printf(scope, node, args)
     found = scope.typed(node)
     if name in ("atomicAdd", "atomicSub"):  # whose old value nobody uses: it is linear
         variable, index, _ = address(scope, args[0])
