@@ -131,13 +131,15 @@ def _apply(scope: Scope, name: str, function: CFunction,
         dtype = common_dtype(dtype, v.dtype)
     if function.rule in ("float32", "uint32", "uint64"):
         dtype = np.dtype(function.rule)
-    elif function.rule in ("float", "bool") and dtype.kind in "iu":
+    elif function.rule in ("float", "bool", "polar") and dtype.kind in "iu":
         dtype = _FLOAT64
     if name in ("max", "min") and dtype.kind == "f":
         function = function_table()[f"f{name}"]
     result = dtype
     if function.rule == "bool":
         result = BOOL
+    elif function.rule == "polar":
+        result = np.result_type(dtype, np.complex64)
     elif function.rule == "part" or name == "abs":
         result = np.empty(0, dtype).real.dtype
     if name.removesuffix("f") in ("pow", "__pow") and _whole(values[1]):

@@ -16,6 +16,7 @@ from ..language.threads import atomic
 from ..language.vocabulary import OPS, Op
 from ..parse.functions import parse_definition
 from ..source.resolve import Operation
+from .special_functions import SPECIAL
 
 __all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
            "limit"]
@@ -35,7 +36,7 @@ class CFunction:
         ``"float"``: arguments in their common floating type, that of the result;
         ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
         ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
-        the result is real; ``"uint32"``, ``"uint64"``: arguments as these.
+        the result is real; ``"polar"``: as float, the result is complex; ``"uint32"``, ``"uint64"``: arguments as these.
     result
         The dtype of the result where the rule does not say it.
     """
@@ -136,15 +137,19 @@ def function_table() -> Mapping[str, CFunction]:
     """Every function by its name in C."""
     found = {name: CFunction(Operation(op.name), op.arity, _rule(name, op))
              for op in OPS.values() for name in op.c}
-    for name, text in _DEFINED.items():
-        function = parse_definition(text)
-        found[name] = CFunction(function, len(function.params))
+    defined: dict[str, Function] = {}
+    for name, text in {**_DEFINED, **SPECIAL}.items():
+        function = defined[name] = parse_definition(text, **defined)
+        if not name.startswith("_"):
+            found[name] = CFunction(function, len(function.params))
     found |= {f"{n}f": replace(f, rule="float32") for n, f in found.items()
               if f.rule == "float"}
     found |= {n: replace(found[plain], rule="float32")
               for n, plain in _INTRINSICS.items()}
     signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
     found["signbit"] = CFunction(signbit, 1, "bool")
+    polar = parse_definition("def polar(r, t): return r * cos(t) + 1j * (r * sin(t))")
+    found["polar"] = CFunction(polar, 2, "polar")
     parts = {"norm": "return x.real * x.real + x.imag * x.imag",
              "arg": "return atan2(x.imag, x.real)"}
     found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
