@@ -224,17 +224,20 @@ class DeviceCall:
         dtypes = [*([] if self.result is None else [self.result]), *dtypes]
         dtypes += [self.params[k].dtype for k in self.changed
                    for _ in range(self.arrays[k].shape[0])]
-        if any(d.names for d in dtypes):
-            scope.refuse(node, f"{self.name}() changes or returns a struct beside a "
-                               "reference; return the struct alone")
         names = [f"__{self.name.lstrip('_')}_{k}" for k in range(len(dtypes))]
         found = [scope.declare(n, d) for n, d in zip(names, dtypes, strict=True)]
         taken = self.call(scope, node)
         if not found:
             return Effects([ast.Expr(taken)], None)
-        targets: list[ast.expr] = [store(v.name) for v in found]
+        statements, targets = [], list[ast.expr]()
+        for v in found:
+            parts = leaf_names(scope, v)
+            targets += map(store, parts)
+            if v.dtype.names:
+                statements.append(ast.Assign([store(v.name)], nested(v.dtype,
+                                                                     iter(parts))))
         target = ast.Tuple(targets, ast.Store()) if len(targets) > 1 else targets[0]
-        statements: list[ast.stmt] = [ast.Assign([target], taken)]
+        statements.insert(0, ast.Assign([target], taken))
         return Effects(statements + self._stored(scope, node, found), None
                        if self.result is None else ID(names[0], node.coord))
 
@@ -343,10 +346,15 @@ class DeviceCall:
         if self.result is not None:
             value = as_type(self.scope, node, self.scope.value(node.expr), self.result)
             if value.dtype.names and isinstance(value.node, ast.Call):
+                if changed:
+                    self.scope.refuse(node, f"{self.name}() changes its arguments and "
+                                            "returns the struct of a call; store it in "
+                                            "a variable first")
                 return [ast.Return(value.node)]  # the parts as a function gave them
             found = flat(value)
         for v in changed:
-            found += [ast.Name(v.name, ast.Load())] if v.kind != "local" else [
+            found += flat(Typed(ast.Name(v.name, ast.Load()), v.dtype)) \
+                if v.kind != "local" else [
                 subscript(v.name, constant(j), ast.Load()) for j in range(v.shape[0])]
         if len(found) > 1:
             return [ast.Return(ast.Tuple(found, ast.Load()))]

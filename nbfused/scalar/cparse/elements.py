@@ -43,7 +43,7 @@ def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
                            f"as in {base.name} = &x[k]")
     if variable.kind == "value":
         scope.refuse(node, f"{base.name!r} is a number, it cannot be indexed; "
-                           f"declare it as 'raw' to index it by hand")
+                           "declare it as 'raw' and pass an array to index it")
     if variable.kind == "raw":
         return variable, _moved(variable, _raw_index(scope, node, base.name, indices))
     if len(indices) != len(variable.shape):

@@ -17,7 +17,7 @@ from .tree import kind, walk
 from .types import common_dtype, promote
 from .values import Typed, Variable, call, converted, literal, operand, store
 
-__all__ = ["BOOL", "EXPRESSIONS", "as_type", "changes_before", "combine"]
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine"]
 
 BOOL = np.dtype(np.bool_)
 _INT8 = np.dtype(np.int8)
@@ -32,7 +32,7 @@ _ARITHMETIC: Mapping[str, type[ast.operator]] = {
     ">>": ast.RShift,
 }
 _LOGICAL: Mapping[str, type[ast.boolop]] = {"&&": ast.And, "||": ast.Or}
-_COMPARISON: Mapping[str, type[ast.cmpop]] = {
+COMPARISONS: Mapping[str, type[ast.cmpop]] = {
     "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq,
     "!=": ast.NotEq,
 }
@@ -143,7 +143,7 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     if op in _INTEGERS and (dtype.kind not in "iu" or b.dtype.kind not in "biu"):
         scope.refuse(node, f"the operator {op} takes integers, got {a.dtype} and "
                            f"{b.dtype}" + "; use fmod" * (op == "%"))
-    if op in _COMPARISON and dtype.kind == "c" and op not in ("==", "!="):
+    if op in COMPARISONS and dtype.kind == "c" and op not in ("==", "!="):
         scope.refuse(node, "complex numbers are not ordered; compare .real()")
     if a.number is not None and b.number is not None:
         folded = _folded(op, a, b, dtype)
@@ -152,8 +152,8 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     both = a.number is not None and b.number is not None
     convert = converted if both else operand
     left, right = convert(a, dtype), convert(b, dtype)
-    if op in _COMPARISON:
-        return Typed(ast.Compare(left, [_COMPARISON[op]()], [right]), BOOL)
+    if op in COMPARISONS:
+        return Typed(ast.Compare(left, [COMPARISONS[op]()], [right]), BOOL)
     if dtype.kind == "i" and op in "/%":
         scope.unit.outside |= {".divide": divide(), ".fmod": Operation("fmod")}
         return Typed(call("divide" if op == "/" else "fmod", converted(a, dtype),
@@ -282,7 +282,7 @@ def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
         return None
     try:
         number = _FOLDS[op](x.number, y.number)
-        return literal(number, BOOL if op in _COMPARISON else dtype)
+        return literal(number, BOOL if op in COMPARISONS else dtype)
     except (OverflowError, TypeError):
         return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...support.records import record
 from .elements import place, pointee
 from .expressions import EXPRESSIONS as _OTHERS
-from .expressions import as_type, changes_before
+from .expressions import COMPARISONS, as_type, changes_before, combine
 from .scope import ExpressionParser, Scope
 from .tree import kind
 from .types import INT64
@@ -91,9 +91,8 @@ def _moved(scope: Scope, node: Any) -> Pointer | None:
         found = pointer(scope, left)
     if found is None:
         return None
-    if pointer(scope, right) is not None:
-        scope.refuse(node, "the difference of two pointers is not understood here; "
-                           "keep the index in a variable")
+    if node.op == "-" and pointer(scope, right) is not None:
+        return None  # their difference is a number
     return replace(found, place=_advanced(scope, right, node.op, found.place))
 
 
@@ -167,6 +166,20 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
     return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
 
 
+def _parse_binary(scope: Scope, node: Any) -> Typed:
+    """Parse ``q - p`` and ``p < q`` of one array, or an operator of two numbers."""
+    if node.op != "-" and node.op not in COMPARISONS:
+        return _OTHERS["BinaryOp"](scope, node)
+    left, right = pointer(scope, node.left), pointer(scope, node.right)
+    if left is None or right is None:
+        return _OTHERS["BinaryOp"](scope, node)
+    if left.variable.name != right.variable.name:
+        scope.refuse(node, f"{node.op} of two pointers needs one array, got "
+                           f"{left.variable.name!r} and {right.variable.name!r}")
+    a, b = (Typed(p.place, INT64) for p in (left, right))
+    return combine(scope, node, node.op, a, b)
+
+
 def declare_pointer(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``T* p = &x[k];``: a further name of the array, with a place of its own."""
     if node.init is None:
@@ -234,4 +247,6 @@ def _checked(scope: Scope, node: Any, value: Any, name: str) -> Pointer:
     return found
 
 
-EXPRESSIONS: dict[str, ExpressionParser] = {"UnaryOp": _parse_unary}
+EXPRESSIONS: dict[str, ExpressionParser] = {
+    "UnaryOp": _parse_unary, "BinaryOp": _parse_binary,
+}

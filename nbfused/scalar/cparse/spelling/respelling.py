@@ -238,7 +238,8 @@ class _Text:
 
     def has_types(self) -> bool:
         """True for ``f<T>(``, false for ``a < T(b)``."""
-        if None not in self.spelling.templates.get(self.peek(), {"": None}).values():
+        params = self.spelling.templates.get(self.peek(), {})
+        if any(of is not None for of in params.values()):
             return True
         ahead = 2
         while self.is_type(self.peek(ahead)) or (ahead > 2 and self.peek(ahead) == ","):
