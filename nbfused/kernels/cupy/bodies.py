@@ -33,7 +33,7 @@ Ranks = tuple[tuple[str, int], ...]
 
 INDEX, SIZE = "i", "n"
 _INT64 = np.dtype(np.int64)
-_AXES = re.compile(rf"\b{LOOP}\s*\.\s*(get|shape|ndim)\b")
+_AXES = re.compile(rf"\b({LOOP}\s*\.\s*(get|shape|ndim)|_raw_\w+\s*\.\s*shape)\b")
 
 
 @record(frozen=True)

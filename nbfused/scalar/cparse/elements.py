@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from .tree import kind
 from .types import INT64
 from .values import Typed, Variable, constant, converted, subscript
 
-__all__ = ["EXPRESSIONS", "LOOP", "place", "pointee", "rank"]
+__all__ = ["EXPRESSIONS", "LOOP", "place", "pointee", "rank", "refuse_bytes"]
 
 #: What CuPy calls the shape of the loop, and the place in it.
 LOOP = "_ind"
+#: The prefix of what CuPy calls the array of an output that is not raw.
+OUTPUT = "_raw_"
 
 
 
@@ -32,8 +34,9 @@ def _parse_element(scope: Scope, node: Any) -> Typed:
     return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
 
 
-def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
-    """The array and the flat index of an element."""
+def place(scope: Scope, node: Any,
+          bytes_too: bool = False) -> tuple[Variable, ast.expr]:
+    """The array and the flat index of an element; of a byte, if that will do."""
     base, indices = _unnested(node)
     variable = scope.lookup(getattr(base, "name", None) or "")
     if variable is None:
@@ -44,6 +47,8 @@ def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
     if variable.kind == "value":
         scope.refuse(node, f"{base.name!r} is a number, it cannot be indexed; "
                            "declare it as 'raw' and pass an array to index it")
+    if variable.held is not None and not bytes_too:
+        refuse_bytes(scope, node, variable)
     if variable.kind == "raw":
         return variable, _moved(variable, _raw_index(scope, node, base.name, indices))
     if len(indices) != len(variable.shape):
@@ -51,6 +56,13 @@ def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
                            f"got {len(indices)} indices")
     return variable, _moved(variable, _flat([scope.typed(k) for k in indices],
                                             [constant(n) for n in variable.shape]))
+
+
+def refuse_bytes(scope: Scope, node: Any, variable: Variable) -> NoReturn:
+    """Refuse to read or write a single byte of an array of another type."""
+    scope.refuse(node, f"a byte of {variable.name!r}, an array of {variable.held}, is "
+                       "not read or written here; cast the pointer back, as in "
+                       "*(T*)&p[k]")
 
 
 def _moved(variable: Variable, index: ast.expr) -> ast.expr:
@@ -111,14 +123,38 @@ def _extent(scope: Scope, node: Any, base: Any, indices: Sequence[Any]) -> Typed
     owner = getattr(getattr(target, "name", None), "name", "")
     field = getattr(getattr(target, "field", None), "name", "")
     axis = scope.typed(indices[0]).number
+    if owner.startswith(OUTPUT) and field == "shape" and _is_output(scope, owner):
+        owner = LOOP
     if owner == LOOP and field == "get" and len(indices) == 1:
         return _loop_index(scope, node, axis)
+    if field == "strides" and len(indices) == 1:
+        return _stride(scope, node, owner, axis)
     variable = scope.lookup(f"_{owner}_{field}{axis}")
     if variable is None or len(indices) > 1:
         scope.refuse(node, "only x.shape()[k] of a raw x, _ind.shape()[k] and "
                            "_ind.get()[k], with a known k below the number of axes, "
                            "are understood here")
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
+
+
+def _is_output(scope: Scope, owner: str) -> bool:
+    """True for the array of an output, which has the shape of the loop."""
+    variable = scope.blocks[0].get(owner.removeprefix(OUTPUT))
+    return variable is not None and variable.kind == "value" and not variable.constant
+
+
+def _stride(scope: Scope, node: Any, owner: str, axis: Any) -> Typed:
+    """Parse ``x.strides()[k]``, in bytes; a raw array lies in C order."""
+    array, count = scope.lookup(owner), rank(scope, owner)
+    if array is None or array.kind != "raw" or count is None or not isinstance(
+            axis, int) or not 0 <= axis < count:
+        scope.refuse(node, "x.strides()[k] needs a raw x and a known k below the number "
+                           "of its axes")
+    found = Typed(constant(array.dtype.itemsize), INT64)
+    for k in range(axis + 1, count):
+        extent = ast.Name(scope.blocks[0][f"_{owner}_shape{k}"].name, ast.Load())
+        found = Typed(ast.BinOp(found.node, ast.Mult(), extent), INT64)
+    return Typed(converted(Typed(found.node, np.dtype(np.bool_)), INT64), INT64)
 
 
 def rank(scope: Scope, owner: str) -> int | None:

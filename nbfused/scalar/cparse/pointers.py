@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...support.records import record
-from .elements import place, pointee
+from .elements import place, pointee, refuse_bytes
 from .expressions import EXPRESSIONS as _OTHERS
 from .expressions import COMPARISONS, as_type, changes_before, combine
 from .scope import ExpressionParser, Scope
@@ -56,7 +56,7 @@ def pointer(scope: Scope, node: Any) -> Pointer | None:
                 return None
             return _pointer(variable, _offset(variable))
         case "UnaryOp" if node.op == "&" and kind(node.expr) == "ArrayRef":
-            return _pointer(*place(scope, node.expr))
+            return _pointer(*place(scope, node.expr, bytes_too=True))
         case "UnaryOp" if node.op == "&" and kind(node.expr) == "UnaryOp" \
                 and node.expr.op == "*":
             return pointer(scope, node.expr.expr)
@@ -66,8 +66,29 @@ def pointer(scope: Scope, node: Any) -> Pointer | None:
             return _stepped(scope, node)
         case "Cast" if kind(node.to_type.type) == "PtrDecl":
             found = pointer(scope, node.expr)
-            return found and replace(found, dtype=scope.dtype(node.to_type))
+            return found and _cast(found, scope.dtype(node.to_type))
     return None
+
+
+def _cast(found: Pointer, dtype: np.dtype) -> Pointer:
+    """Parse ``(T*)p``: to the bytes of an array, back from them, or to no avail."""
+    variable, held = found.variable, found.variable.held
+    if dtype == found.dtype:
+        return found
+    if held is None and dtype.kind in "iu" and dtype.itemsize == 1:
+        place = _times(found.place, ast.Mult(), found.dtype.itemsize)
+        return Pointer(replace(variable, dtype=dtype, held=found.dtype), place, dtype)
+    if held == dtype:
+        place = _times(found.place, ast.FloorDiv(), dtype.itemsize)
+        return Pointer(replace(variable, dtype=dtype, held=None), place, dtype)
+    return replace(found, dtype=dtype)
+
+
+def _times(place: ast.expr, op: ast.operator, size: int) -> ast.expr:
+    """A place counted in bytes, or in elements again."""
+    if size == 1 or (isinstance(place, ast.Constant) and place.value == 0):
+        return place
+    return ast.BinOp(place, op, constant(size))
 
 
 def _pointer(variable: Variable, at: ast.expr) -> Pointer:
@@ -146,6 +167,8 @@ def element_of(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
     if kind(node) == "ArrayRef":
         return place(scope, node)
     found = pointer(scope, node.expr)
+    if found is not None and found.variable.held is not None:
+        refuse_bytes(scope, node, found.variable)
     if found is None:
         scope.refuse(node, "* takes a pointer: a raw array or an array of the body, x, "
                            "or x + k")

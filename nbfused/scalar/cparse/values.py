@@ -48,6 +48,8 @@ class Variable:
     offset
         Of a pointer into an array: the variable that has the place of its first element
         there, counted in elements.
+    held
+        Of a pointer to the bytes of an array: the dtype of the array.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Variable:
     constant: bool = False
     number: Number | None = None
     offset: str = ""
+    held: np.dtype | None = None
 
 
 def constant(number: Number) -> ast.expr:
