@@ -18,6 +18,7 @@ from ...scalar.source.definitions import keep_sources
 from ...support.display import SourceText
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
+from .codes import CachedCodes
 from .parameters import (
     ParameterInfo,
     check_name,
@@ -42,7 +43,7 @@ __all__ = ["ElementwiseKernel"]
 Types = tuple[tuple[str, np.dtype], ...]
 
 
-class ElementwiseKernel:
+class ElementwiseKernel(CachedCodes):
     """A kernel that computes each element of its outputs, as CuPy defines them.
 
     Parameters
@@ -144,7 +145,7 @@ class ElementwiseKernel:
         self.no_return: bool = no_return
         self.return_tuple: bool = return_tuple
         self._body = Body(operation, preamble, python, loop_prep)
-        self._codes: dict[tuple[np.dtype, ...], str] = {}
+        super().__init__()
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         count_kernel(name)
 
@@ -157,16 +158,6 @@ class ElementwiseKernel:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)
                      for ps in (self.in_params, self.out_params))
         return f"<nbfused ElementwiseKernel {self.name}({ins}) -> ({outs})>"
-
-    @property
-    def cached_codes(self) -> dict[tuple[np.dtype, ...], str]:
-        """The text that runs for the input dtypes of each call so far."""
-        return dict(self._codes)
-
-    @property
-    def cached_code(self) -> str:
-        """The first of `cached_codes`; empty before the first call."""
-        return next(iter(self._codes.values()), "")
 
     def source(self, kind: str = "primal", dtype: str = "float32") -> str:
         """The text of what runs.
@@ -258,9 +249,8 @@ class ElementwiseKernel:
         ranks += ((LOOP, axes),) if axes is not None else ()
         function = self._function(in_params, tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
-        self._codes.setdefault(key, typed_text(
-            function, dtypes,
-            frozenset(p.name for p in (*in_params, *self.out_params) if p.raw)))
+        raw = frozenset(p.name for p in (*in_params, *self.out_params) if p.raw)
+        self._keep_code(key, lambda: typed_text(function, dtypes, raw))
         return Prepared(self.name, in_params, self.out_params, self._body.python,
                         function, kinds, tuple(dtypes),
                         tuple(x is not None for x in outs), size is not None)

@@ -46,6 +46,12 @@ def argument(scope: Scope, declared: Any, node: Any) -> Argument:
     if single is not None and single.kind == "pointee":
         node = UnaryOp("&", UnaryOp("*", node, node.coord), node.coord)
     found = pointer(scope, node)
+    if found is not None and found.variable.leaves:
+        if kind(node) != "UnaryOp" or kind(node.expr) != "ArrayRef":
+            scope.refuse(node, f"{found.variable.name!r} is an array of structs, which "
+                               "a function does not take; give it one element, as in "
+                               "&v[k]")
+        found = None
     if found is None and kind(node) == "UnaryOp" and node.op == "&":
         return Argument(node.expr, scope.value(node.expr), None, True)
     several = single is not None and len(single.shape) > 1

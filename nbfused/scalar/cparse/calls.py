@@ -11,6 +11,7 @@ import numpy as np
 from .cuda_functions import ATOMICS, REFUSED, CFunction, function_table, limit
 from .device_calls import Effects, Given, device_function
 from .expressions import BOOL, as_type, combine
+from .lambdas import call_lambda, lambda_effects, lambda_of
 from .pointers import address
 from .scope import ExpressionParser, Scope
 from .spelling import CAST, LIMIT
@@ -29,6 +30,9 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if kind(node.name) != "ID":
         return _call_method(scope, node)
     name, args = node.name.name, arguments(node)
+    closure = lambda_of(scope, node)
+    if closure is not None:
+        return call_lambda(scope, node, closure, args)
     if name.startswith(CAST):
         return _construct(scope, node, scope.named_dtype(node, name[len(CAST):]), args)
     if name.startswith(LIMIT):
@@ -82,6 +86,9 @@ def effects_of(scope: Scope, node: Any, wanted: bool = True) -> Effects | None:
     """
     if kind(node) != "FuncCall" or kind(node.name) != "ID":
         return None
+    closure = lambda_of(scope, node)
+    if closure is not None:
+        return lambda_effects(scope, node, closure, arguments(node), wanted)
     name, args, explicit = _explicit(scope, node)
     found = device_function(scope, node, name, args, explicit)
     if found is None or not found.changes:

@@ -17,10 +17,10 @@ from .expressions import as_type
 from .functions import Parameter, declare_parameter
 from .scope import Scope
 from .spelling import CUDA, REFERENCE
-from .structs import flat, leaf_names, nested
+from .structs import flat, from_names, leaf_names
 from .tree import has_atomics, kind, moves, stores, walk
 from .types import INT64
-from .values import Typed, Variable, call, constant, converted, store, subscript
+from .values import Typed, Variable, call, constant, store, subscript
 
 __all__ = ["DeviceCall", "Effects", "Given", "device_function"]
 
@@ -234,8 +234,8 @@ class DeviceCall:
             parts = leaf_names(scope, v)
             targets += map(store, parts)
             if v.dtype.names:
-                statements.append(ast.Assign([store(v.name)], nested(v.dtype,
-                                                                     iter(parts))))
+                statements.append(ast.Assign([store(v.name)],
+                                             from_names(v.dtype, parts)))
         target = ast.Tuple(targets, ast.Store()) if len(targets) > 1 else targets[0]
         statements.insert(0, ast.Assign([target], taken))
         return Effects(statements + self._stored(scope, node, found), None
@@ -327,8 +327,8 @@ class DeviceCall:
             variable = declare_parameter(scope, p)
             parts = leaf_names(scope, variable)
             if p.dtype.names:
-                statements.append(ast.Assign([store(variable.name)], nested(
-                    p.dtype, iter(parts))))
+                statements.append(ast.Assign([store(variable.name)],
+                                             from_names(p.dtype, parts)))
         if self.given[k].pointee:
             variable = scope.blocks[-1][p.name] = replace(variable, kind="pointee")
         if k in self.moved or (p.raw and moves(self.target.body, p.name)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +13,7 @@ from .tree import kind
 from .types import INT64
 from .values import Typed, Variable, constant, converted, subscript
 
-__all__ = ["EXPRESSIONS", "LOOP", "place", "pointee", "rank", "refuse_bytes"]
+__all__ = ["EXPRESSIONS", "LOOP", "nested", "place", "pointee", "rank", "refuse_bytes"]
 
 #: What CuPy calls the shape of the loop, and the place in it.
 LOOP = "_ind"
@@ -31,7 +31,17 @@ def _parse_element(scope: Scope, node: Any) -> Typed:
     if single is not None:
         return Typed(ast.Name(single.name, ast.Load()), single.dtype)
     variable, index = place(scope, node)
+    if variable.leaves:
+        parts = (subscript(n, index, ast.Load()) for n in variable.leaves)
+        return Typed(nested(variable.dtype, parts), variable.dtype)
     return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
+
+
+def nested(dtype: np.dtype, parts: Iterator[ast.expr]) -> ast.expr:
+    """The value of a struct from its numbers."""
+    if dtype.names is None:
+        return next(parts)
+    return ast.Tuple([nested(dtype[n], parts) for n in dtype.names], ast.Load())
 
 
 def place(scope: Scope, node: Any,

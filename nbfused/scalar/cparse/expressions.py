@@ -290,6 +290,7 @@ def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
 _ARRAY = "an array; index it, as in {}[i]"
 #: What a variable is that is no number, and the way out.
 _NO_NUMBER = {"raw": _ARRAY, "local": _ARRAY,
+              "lambda": "a lambda; call it, as in {}(x)",
               "pointee": "a pointer; take its value, as in *{}",
               "unset": "a pointer that has no array yet; give {} one, as in &x[k]"}
 _UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by "

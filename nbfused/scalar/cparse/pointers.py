@@ -11,8 +11,8 @@ import numpy as np
 
 from ...support.records import record
 from .elements import place, pointee, refuse_bytes
-from .expressions import EXPRESSIONS as _OTHERS
 from .expressions import COMPARISONS, as_type, changes_before, combine
+from .expressions import EXPRESSIONS as _OTHERS
 from .scope import ExpressionParser, Scope
 from .tree import kind
 from .types import INT64
@@ -261,6 +261,9 @@ def _place(name: str, found: Pointer) -> ast.stmt:
 def _checked(scope: Scope, node: Any, value: Any, name: str) -> Pointer:
     """The pointer that a pointer variable gets."""
     found = pointer(scope, value)
+    if found is not None and found.variable.leaves:
+        scope.refuse(node, f"the pointer {name!r} would point into an array of structs, "
+                           "which is not understood here; keep the index")
     if found is None:
         scope.refuse(node, f"the pointer {name!r} takes a raw array or an array of the "
                            "body: x, x + k, or &x[k]")

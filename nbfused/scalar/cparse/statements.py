@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,11 +16,12 @@ from .calls import arguments, effects_of
 from .cuda_functions import ATOMICS
 from .elements import pointee
 from .expressions import as_type, combine
-from .pointers import address, declare_pointer, element_of, move_pointer, pointer
+from .lambdas import declare_lambda
+from .pointers import address, declare_pointer, element_of, move_pointer
 from .printing import parse_printf
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
-from .structs import from_list, member_of, owner
+from .structs import element, flat, from_list, leaf_names, member_of, owner
 from .tree import has_atomics, kind
 from .values import (
     Typed,
@@ -65,6 +68,9 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     _check_new(scope, node)
     if kind(node.type) == "ArrayDecl":
         return _local_array(scope, node)
+    key = getattr(node.init, "name", None)
+    if isinstance(key, str) and key in scope.unit.spelling.captures:
+        return declare_lambda(scope, node, key)
     if kind(node.type) == "PtrDecl":
         return declare_pointer(scope, node)
     if REFERENCE in node.quals:
@@ -122,17 +128,23 @@ def _check_new(scope: Scope, node: Any) -> None:
 def _local_array(scope: Scope, node: Any) -> list[ast.stmt]:
     """An array of the body: its elements are variables."""
     shape, dtype = _extents(scope, node), scope.dtype(node)
-    if dtype.names is not None:
-        scope.refuse(node, f"{node.name!r} is an array of structs; make one of each "
-                           "member")
     given = list(getattr(node.init, "exprs", () if node.init is None
                          else (node.init,)))
-    values = [literal(0, dtype) if v is None else scope.typed(v)
+    values = [zero(dtype) if v is None else element(scope, v, dtype)
               for v in _fill(scope, node, given, shape)]
     array = scope.declare(node.name, dtype, "local", shape, "const" in node.quals)
+    if dtype.names is None:
+        return [_list(scope, array.name, [converted(v, dtype) for v in values])]
+    array = scope.blocks[-1][node.name] = replace(
+        array, leaves=tuple(leaf_names(scope, array)))
+    numbers = zip(*map(flat, values), strict=True)
+    return [_list(scope, n, v) for n, v in zip(array.leaves, numbers, strict=True)]
+
+
+def _list(scope: Scope, name: str, values: Sequence[ast.expr]) -> ast.stmt:
+    """An array of numbers gets its elements."""
     scope.unit.outside[".list"] = list
-    return [ast.Assign([store(array.name)], call("list", ast.Tuple(
-        [converted(v, dtype) for v in values], ast.Load())))]
+    return ast.Assign([store(name)], call("list", ast.Tuple([*values], ast.Load())))
 
 
 def _extents(scope: Scope, node: Any) -> tuple[int, ...]:
@@ -158,24 +170,28 @@ def _fill(scope: Scope, node: Any, given: list[Any],
 
     What stands in braces of its own fills one part of the array, as in C.
     """
-    count, found = len(given), _take(scope, node, given, shape)
+    struct = scope.dtype(node).names is not None
+    count, found = len(given), _take(scope, node, given, shape, struct)
     if given:
         scope.refuse(node, f"{node.name!r} has {shape[0]} elements, got {count}")
     return found
 
 
-def _take(scope: Scope, node: Any, given: list[Any],
-          shape: tuple[int, ...]) -> list[Any]:
-    """The values of `_fill`; the rest stays in the list."""
+def _take(scope: Scope, node: Any, given: list[Any], shape: tuple[int, ...],
+          struct: bool) -> list[Any]:
+    """The values of `_fill`; the rest stays in the list.
+
+    What stands in braces is one element of an array of structs.
+    """
     found: list[Any] = []
     for _ in range(shape[0]):
         if not given:
             found += [None] * prod(shape[1:])
-        elif kind(given[0]) == "InitList":
+        elif kind(given[0]) == "InitList" and not (struct and len(shape) == 1):
             part = list(given.pop(0).exprs)
             found += _fill(scope, node, part, shape[1:] or (1,))
         elif shape[1:]:
-            found += _take(scope, node, given, shape[1:])
+            found += _take(scope, node, given, shape[1:], struct)
         else:
             found.append(given.pop(0))
     return found
@@ -271,8 +287,26 @@ def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt
     if variable.constant:
         scope.refuse(node, f"{variable.name!r} is an input or const; only outputs "
                            "and variables are written to")
-    stored = converted(as_type(scope, node, value, variable.dtype), variable.dtype)
-    return ast.Assign([subscript(variable.name, index, ast.Store())], stored)
+    value = as_type(scope, node, value, variable.dtype)
+    if variable.leaves:
+        return _put_struct(scope, target, variable, index, value)
+    return ast.Assign([subscript(variable.name, index, ast.Store())],
+                      converted(value, variable.dtype))
+
+
+def _put_struct(scope: Scope, target: Any, variable: Variable, index: ast.expr,
+                value: Typed) -> ast.stmt:
+    """Store to an element of an array of structs, all of its numbers at once."""
+    _check_once(scope, target)
+    if isinstance(value.node, ast.Call):
+        scope.refuse(target, "a struct that a function returns is stored by way of a "
+                             "variable; declare one")
+    numbers: list[ast.expr] = [subscript(n, index, ast.Store())
+                               for n in variable.leaves]
+    values = flat(value)
+    if len(values) == 1:
+        return ast.Assign(numbers, values[0])
+    return ast.Assign([ast.Tuple(numbers, ast.Store())], ast.Tuple(values, ast.Load()))
 
 
 def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .elements import rank
+from .elements import nested, rank
 from .expressions import as_type
 from .scope import ExpressionParser, Scope
 from .tree import kind
 from .values import Typed, Variable, converted, literal, member, zero
 
-__all__ = ["EXPRESSIONS", "flat", "from_list", "leaf_names", "member_of", "nested",
-           "owner"]
+__all__ = ["EXPRESSIONS", "element", "flat", "from_list",
+           "from_names",
+           "leaf_names", "member_of", "owner"]
 
 
 def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) -> Typed:
@@ -26,14 +27,14 @@ def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) ->
         scope.refuse(node, f"the list in braces takes {len(names)}{members}; got "
                            f"{len(given)}")
     if dtype.names is None:
-        return _element(scope, given[0], dtype) if given else zero(dtype)
-    parts = [_element(scope, given[k], dtype[n]) if k < len(given) else zero(dtype[n])
+        return element(scope, given[0], dtype) if given else zero(dtype)
+    parts = [element(scope, given[k], dtype[n]) if k < len(given) else zero(dtype[n])
              for k, n in enumerate(names)]
     return Typed(ast.Tuple([converted(p, p.dtype) for p in parts], ast.Load()), dtype)
 
 
-def _element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
-    """One value of a list, which may be a list."""
+def element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
+    """One value of a list, converted; it may be a list."""
     if kind(node) == "InitList":
         return from_list(scope, node, dtype, node.exprs)
     if kind(node) == "NamedInitializer":
@@ -76,11 +77,9 @@ def _count(dtype: np.dtype) -> int:
     return sum(_count(dtype[n]) for n in dtype.names) if dtype.names else 1
 
 
-def nested(dtype: np.dtype, names: Iterator[str]) -> ast.expr:
+def from_names(dtype: np.dtype, names: Sequence[str]) -> ast.expr:
     """The value of a struct from the names of its numbers."""
-    if dtype.names is None:
-        return ast.Name(next(names), ast.Load())
-    return ast.Tuple([nested(dtype[n], names) for n in dtype.names], ast.Load())
+    return nested(dtype, iter([ast.Name(n, ast.Load()) for n in names]))
 
 
 def flat(value: Typed) -> list[ast.expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,9 +12,10 @@ from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
-from .spelling import CUDA, REFERENCE, Spelling
+from .cuda_functions import ATOMICS
 from .cuda_texts import CUDA_FUNCTIONS, CUDA_TEXT
-from .tree import kind, walk
+from .spelling import CUDA, REFERENCE, Spelling
+from .tree import kind, stores, walk
 from .types import ALIASES, type_name
 
 __all__ = ["Unit"]
@@ -49,6 +50,8 @@ class Unit:
         The functions of the preamble.
     globals
         The constants of the preamble.
+    lambdas
+        The lambdas by the names of their variables in the Python tree.
     open
         The functions that are being translated, callers first.
     """
@@ -62,6 +65,7 @@ class Unit:
         self.spelling.types |= set(types)
         self.functions: dict[str, Any] = {}
         self.globals: dict[str, Any] = {}
+        self.lambdas: dict[str, Any] = {}
         self.open: list[str] = []
 
     def read(self, body: str, before: str, after: str, first: str = "") -> Any:
@@ -79,7 +83,11 @@ class Unit:
                        '#line 0 "body"\n{')
             after += "}"
         respelled = self.spelling.respell(self.sources["body"])
-        outside = "".join(f'#line 1 "{name}"\n{text}\n' for name, text in texts.items())
+        outside = "".join(f'#line 1 "{name}"\n{t}\n' for name, t in texts.items())
+        files = {id(s): name for name, s in self.sources.items()}
+        outside += "".join(
+            f'#line {c.source[1]} "{files[id(c.source[0])]}"\n{c.text}\n'
+            for c in self.spelling.captures.values())
         words = re.findall(r"\w+", outside + before + respelled)
         named = sorted(self.spelling.types.intersection(words))
         typedefs = "".join(f"typedef int {t}; " for t in named)
@@ -148,6 +156,8 @@ class Unit:
     def changes(self, node: Any) -> list[Any]:
         """The arguments that a call may write to: references, pointers not to const."""
         name = str(getattr(node.name, "name", ""))
+        if name in self.spelling.lambdas:
+            return self._changes_around(self.spelling.lambdas[name])
         name, given = self.spelling.explicit.get(name, (name, ()))
         target = self.functions.get(name) or self.functions.get(CUDA + name)
         if target is None or node.args is None or target.decl.type.args is None:
@@ -156,6 +166,18 @@ class Unit:
                                   target.decl.type.args.params, strict=False)
                 if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
+
+    def _changes_around(self, keys: Sequence[str]) -> list[Any]:
+        """The variables that lambdas may change, and the arrays of their atomics."""
+        from pycparser.c_ast import ID
+
+        found: set[str] = set()
+        for body in (self.functions[key].body for key in keys):
+            found |= stores(body, self.changes)
+            for n in walk(body):
+                if kind(n) == "FuncCall" and getattr(n.name, "name", "") in ATOMICS:
+                    found |= _names(n)
+        return [ID(name) for name in sorted(found)]
 
     # Errors ------------------------------------------------------------------------
 

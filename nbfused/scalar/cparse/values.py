@@ -38,7 +38,8 @@ class Variable:
         Of the value, or of the elements.
     kind
         ``"value"``, ``"local"`` (an array of the body), ``"raw"``, ``"pointee"`` (a
-        value that a pointer points to) or ``"unset"`` (a pointer without its array).
+        value that a pointer points to), ``"unset"`` (a pointer without its array) or
+        ``"lambda"``.
     shape
         Of a local array.
     constant
@@ -48,6 +49,8 @@ class Variable:
     offset
         Of a pointer into an array: the variable that has the place of its first element
         there, counted in elements.
+    leaves
+        Of an array of structs: the arrays of its numbers.
     held
         Of a pointer to the bytes of an array: the dtype of the array.
     """
@@ -59,6 +62,7 @@ class Variable:
     constant: bool = False
     number: Number | None = None
     offset: str = ""
+    leaves: tuple[str, ...] = ()
     held: np.dtype | None = None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..language.formats import c_string
 from ..ir.nodes import Let, Literal, Value
+from ..language.formats import c_string
 from ..typing.promotion import dtype_named
 from ..typing.types import Typed
 from .hip_operations import (

@@ -4,6 +4,6 @@
 - `respelling` turns what C++ adds to C into calls and names.
 """
 
-from .respelling import AUTO, CAST, CUDA, LIMIT, REFERENCE, Spelling
+from .respelling import AUTO, CAST, CUDA, LIMIT, REFERENCE, Captures, Spelling
 
-__all__ = ["AUTO", "CAST", "CUDA", "LIMIT", "REFERENCE", "Spelling"]
+__all__ = ["AUTO", "CAST", "CUDA", "LIMIT", "REFERENCE", "Captures", "Spelling"]

@@ -9,6 +9,7 @@ stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from ....support.records import record
@@ -16,7 +17,7 @@ from ...source.definitions import Source
 from ..types import ALIASES, WORDS, type_name
 from .preprocessor import Macro, Preprocessor
 
-__all__ = ["AUTO", "CAST", "CUDA", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
+__all__ = ["AUTO", "CAST", "CUDA", "Captures", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
 
 #: The prefix of the call that a cast is respelled as, the same of numeric limits and of
 #: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
@@ -42,8 +43,32 @@ _REFUSED = {
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
 }
+#: A value begins after these, and no index.
+_BEFORE_VALUES = frozenset({"=", "(", ",", "{", "}", ";", "return", "?", ":", ""})
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
+
+
+@record(frozen=True)
+class Captures:
+    """What a lambda sees of the variables around it.
+
+    Attributes
+    ----------
+    default
+        Whether it is by reference; None if what is not named is not seen.
+    names
+        The same of single variables.
+    text
+        The lambda as a function.
+    source
+        The text that it stands in, and its line there.
+    """
+
+    default: bool | None
+    names: Mapping[str, bool]
+    text: str
+    source: tuple[Source, int]
 
 
 @record
@@ -67,6 +92,10 @@ class Spelling:
     conditional
         For the name of a type that depends on others: two that may be the same, the
         type if they are, the type if they are not.
+    captures
+        The lambdas by the names of their functions.
+    lambdas
+        For the name of a variable, the functions of the lambdas that it may be.
     """
 
     types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
@@ -76,6 +105,8 @@ class Spelling:
     explicit: dict[str, tuple[str, tuple[str | None, ...]]] = field(
         default_factory=dict)
     conditional: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
+    captures: dict[str, Captures] = field(default_factory=dict)
+    lambdas: dict[str, list[str]] = field(default_factory=dict)
 
     def respell(self, source: Source, inside: bool = True) -> str:
         """The text for pycparser; `inside` a function, or beside functions."""
@@ -193,6 +224,8 @@ class _Text:
 
     def mark(self, token: str) -> None:
         """A mark; brackets are counted, and those of ``T{x}`` become round."""
+        if token == "[" and _last(self.out) in _BEFORE_VALUES:
+            return self.closure()
         self.take()
         if token in _CLOSING:
             if token == "{" and _last(self.out) == "]" and self.declaring and \
@@ -207,6 +240,7 @@ class _Text:
         if self.declaring and (token == ";" or len(self.closing) < self.declaring[1]):
             self.declaring = None
         self.out.append(token)
+        return None
 
     def is_type(self, word: str) -> bool:
         """True if a type begins with a word."""
@@ -331,6 +365,70 @@ class _Text:
         if token not in _NAMESPACES:
             raise self.error(f"{token}:: is")
         self.at += 2
+
+    def closure(self) -> None:
+        """``auto f = [&](T a) { … }``: the lambda becomes a function of its own."""
+        declared = [t for t in self.out if t.strip()][-3:]
+        if len(declared) < 3 or declared[0] != AUTO or declared[2] != "=":
+            raise self.error("a lambda that is no variable of its own (write auto f = "
+                             "[&](T a) { … };) is")
+        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
+        default, names = self.captured()
+        before, declaring, self.out, self.declaring = self.out, self.declaring, [], None
+        if self.peek() == "(":
+            self.until_closed()
+        else:
+            self.out.append("(void)")
+        returned = AUTO
+        if self.peek() == "->":
+            self.take()
+            returned = self.typename() or ""
+        if self.peek() != "{" or not returned:
+            raise self.error(f"a {self.peek()!r} in the head of a lambda is")
+        self.until_closed()
+        key = f"__lambda_{len(self.spelling.captures)}"
+        text = "".join(self.out)
+        self.spelling.captures[key] = Captures(
+            default, names, f"{returned} {key}{text}", (self.source, line))
+        self.spelling.lambdas.setdefault(declared[1], []).append(key)
+        self.out, self.declaring = [*before, key, "\n" * text.count("\n")], declaring
+
+    def captured(self) -> tuple[bool | None, dict[str, bool]]:
+        """What a lambda captures: ``[&]``, ``[=]``, ``[x, &y]``."""
+        default, names = None, dict[str, bool]()
+        self.expect("[")
+        while self.peek() != "]":
+            reference = self.peek() == "&"
+            if self.peek() in ("&", "="):
+                word = self.take()
+                if self.peek() in (",", "]") and default is None and not names:
+                    default = reference
+                elif word == "=":
+                    raise self.error("'=' behind a capture is")
+            if self.peek() not in (",", "]"):
+                name = self.take()
+                if not name.isidentifier() or self.peek() not in (",", "]"):
+                    raise self.error(f"the capture {name!r} of a lambda is")
+                names[name] = reference
+            if self.peek() == ",":
+                self.take()
+        self.take()
+        return default, names
+
+    def until_closed(self) -> None:
+        """Respell what stands in brackets."""
+        depth = len(self.closing)
+        self.step_over_spaces()
+        self.mark(self.peek())
+        while len(self.closing) > depth:
+            if self.at >= len(self.tokens):
+                raise self.error("a lambda without its end is")
+            self.step()
+
+    def step_over_spaces(self) -> None:
+        """Keep the spaces before the next token."""
+        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
+            self.step()
 
     def template(self) -> None:
         """Parse ``template<typename T, …>``: its names are types from here on."""
