@@ -125,8 +125,8 @@ def _namespace() -> dict[str, Any]:
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES, **DIRECT,
-            "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES,
+            **DIRECT, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -131,8 +131,8 @@ class ElementwiseKernel(CachedCodes):
                 "kernel here has none of its own; write what each element needs "
                 "into the body, or use nf.rawkernel")
         if loop_prep and python:
-            raise DefinitionError("'loop_prep' is C; a body in Python has its constants "
-                                  "in the function or around it")
+            raise DefinitionError("'loop_prep' is C; a body in Python has its "
+                                  "constants in the function or around it")
         ignore_options(name, options)
         self.nin: int = len(self.in_params)
         self.nout: int = len(self.out_params)

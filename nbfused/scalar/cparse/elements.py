@@ -158,8 +158,8 @@ def _stride(scope: Scope, node: Any, owner: str, axis: Any) -> Typed:
     array, count = scope.lookup(owner), rank(scope, owner)
     if array is None or array.kind != "raw" or count is None or not isinstance(
             axis, int) or not 0 <= axis < count:
-        scope.refuse(node, "x.strides()[k] needs a raw x and a known k below the number "
-                           "of its axes")
+        scope.refuse(node, "x.strides()[k] needs a raw x and a known k below the "
+                           "number of its axes")
     found = Typed(constant(array.dtype.itemsize), INT64)
     for k in range(axis + 1, count):
         extent = ast.Name(scope.blocks[0][f"_{owner}_shape{k}"].name, ast.Load())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..source.resolve import Operation
-from .cuda_functions import CONSTANTS, divide
+from .cuda.functions import CONSTANTS, divide
 from .scope import Before, ExpressionParser, Scope
 from .tree import kind, walk
 from .types import common_dtype, promote

@@ -14,16 +14,8 @@ from ...errors import ScalarSyntaxError
 from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
-from . import (
-    calls,
-    elements,
-    expressions,
-    loops,
-    pointers,
-    statements,
-    structs,
-    switches,
-)
+from . import elements, expressions, loops, pointers, statements, structs, switches
+from .calling import calls
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
 from .tree import has_atomics, kind, stores, walk

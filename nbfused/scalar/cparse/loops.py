@@ -162,7 +162,8 @@ def _counter(node: Any) -> tuple[Any, str, Any, Any] | None:
     decls: Sequence[Any] = node.init.decls if kind(node.init) == "DeclList" \
         else ()
     test, step = node.cond, node.next
-    if len(decls) != 1 or decls[0].init is None or kind(test) != "BinaryOp" \
+    if len(decls) != 1 or decls[0].init is None or \
+            kind(decls[0].type) != "TypeDecl" or kind(test) != "BinaryOp" \
             or test.op not in _TURNED:
         return None
     name, op, limit = decls[0].name, test.op, test.right

@@ -143,8 +143,8 @@ def _advanced(scope: Scope, node: Any, op: str, at: ast.expr) -> ast.expr:
     if step.dtype.kind not in "biu":
         scope.refuse(node, f"a pointer moves by an integer, got {step.dtype}")
     if isinstance(at, ast.Constant) and step.number is not None:
-        moved = int(step.number.real) * (1 if op == "+" else -1)
-        return constant(int(at.value) + moved)  # type: ignore[arg-type]
+        count = int(step.number.real) * (1 if op == "+" else -1)
+        return constant(int(at.value) + count)  # type: ignore[arg-type]
     moved = converted(as_type(scope, node, step, INT64), INT64)
     if isinstance(at, ast.Constant) and at.value == 0 and op == "+":
         return moved
@@ -225,8 +225,7 @@ def declare_pointer(scope: Scope, node: Any) -> list[ast.stmt]:
 
 def move_pointer(scope: Scope, node: Any, variable: Variable,
                  value: Any) -> list[ast.stmt]:
-    """Parse ``p = &x[k]``: the array stays the one that the pointer was declared with.
-    """
+    """Parse ``p = &x[k]``; its array stays the one that it was declared with."""
     name = node.lvalue.name if kind(node) == "Assignment" else node.expr.name
     if not variable.offset:
         scope.refuse(node, f"{name!r} is an array; assign its elements, as in "
@@ -262,8 +261,8 @@ def _checked(scope: Scope, node: Any, value: Any, name: str) -> Pointer:
     """The pointer that a pointer variable gets."""
     found = pointer(scope, value)
     if found is not None and found.variable.leaves:
-        scope.refuse(node, f"the pointer {name!r} would point into an array of structs, "
-                           "which is not understood here; keep the index")
+        scope.refuse(node, f"the pointer {name!r} would point into an array of "
+                           "structs, which is not understood here; keep the index")
     if found is None:
         scope.refuse(node, f"the pointer {name!r} takes a raw array or an array of the "
                            "body: x, x + k, or &x[k]")

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..source.resolve import Operation
-from .calls import arguments, effects_of
-from .cuda_functions import ATOMICS
+from .calling.calls import arguments, effects_of
+from .calling.lambdas import declare_lambda
+from .calling.printing import parse_printf
+from .cuda.functions import ATOMICS
 from .elements import pointee
 from .expressions import as_type, combine
-from .lambdas import declare_lambda
 from .pointers import address, declare_pointer, element_of, move_pointer
-from .printing import parse_printf
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
 from .structs import element, flat, from_list, leaf_names, member_of, owner
@@ -298,9 +298,10 @@ def _put_struct(scope: Scope, target: Any, variable: Variable, index: ast.expr,
                 value: Typed) -> ast.stmt:
     """Store to an element of an array of structs, all of its numbers at once."""
     _check_once(scope, target)
-    if isinstance(value.node, ast.Call):
-        scope.refuse(target, "a struct that a function returns is stored by way of a "
-                             "variable; declare one")
+    if isinstance(value.node, ast.Call) and scope.before is not None:
+        kept = scope.declare(f"__{variable.name}_new", value.dtype)
+        scope.before.statements.append(ast.Assign([store(kept.name)], value.node))
+        value = Typed(ast.Name(kept.name, ast.Load()), value.dtype)
     numbers: list[ast.expr] = [subscript(n, index, ast.Store())
                                for n in variable.leaves]
     values = flat(value)

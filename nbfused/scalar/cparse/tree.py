@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .cuda_functions import ATOMICS
+from .cuda.functions import ATOMICS
 from .spelling import REFERENCE
 
 #: The arguments of a call that the function may write to.
@@ -50,9 +50,10 @@ def stores(node: Any, changes: Changes) -> set[str]:
 def moves(node: Any, name: str) -> bool:
     """True if a tree assigns a pointer itself, and not what it points to."""
     for n in walk(node):
-        target = n.lvalue if kind(n) == "Assignment" else \
-            n.expr if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--") else None
-        if kind(target) == "ID" and target.name == name:
+        target = getattr(n, "lvalue", None)
+        if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
+            target = n.expr
+        if kind(target) == "ID" and getattr(target, "name", "") == name:
             return True
     return False
 

@@ -12,9 +12,9 @@ from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
-from .cuda_functions import ATOMICS
-from .cuda_texts import CUDA_FUNCTIONS, CUDA_TEXT
-from .spelling import CUDA, REFERENCE, Spelling
+from .cuda.functions import ATOMICS
+from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT
+from .spelling import CUDA, REFERENCE, Spelling, respell
 from .tree import kind, stores, walk
 from .types import ALIASES, type_name
 
@@ -71,18 +71,18 @@ class Unit:
     def read(self, body: str, before: str, after: str, first: str = "") -> Any:
         """The definition of the kernel that `body` stands in, `first` around that."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        texts = {"preamble": self.spelling.respell(self.sources["preamble"], False)}
+        texts = {"preamble": respell(self.spelling, self.sources["preamble"], False)}
         if CUDA_FUNCTIONS.search(body + texts["preamble"]):
             self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
-            texts = {"cuda": self.spelling.respell(self.sources["cuda"], False), **texts}
+            texts = {"cuda": respell(self.spelling, self.sources["cuda"], False), **texts}
         self.spelling.types -= self.params
         if first:
             self.sources["loop_prep"] = Source(f"<loop_prep of {self.name}>", first)
             before += (f'\n#line 1 "loop_prep"\n'
-                       f'{self.spelling.respell(self.sources["loop_prep"])};\n'
+                       f'{respell(self.spelling, self.sources["loop_prep"])};\n'
                        '#line 0 "body"\n{')
             after += "}"
-        respelled = self.spelling.respell(self.sources["body"])
+        respelled = respell(self.spelling, self.sources["body"])
         outside = "".join(f'#line 1 "{name}"\n{t}\n' for name, t in texts.items())
         files = {id(s): name for name, s in self.sources.items()}
         outside += "".join(

@@ -9,31 +9,16 @@ stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-
-from ....support.records import record
 from ...source.definitions import Source
-from ..types import ALIASES, WORDS, type_name
-from .preprocessor import Macro, Preprocessor
+from .names import AUTO, CAST, EXPLICIT, LIMIT, REFERENCE, Captures, Spelling
+from .reader import NAMESPACES, Reader
 
-__all__ = ["AUTO", "CAST", "CUDA", "Captures", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
-
-#: The prefix of the call that a cast is respelled as, the same of numeric limits and of
-#: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
-CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
-REFERENCE = "volatile"
-#: The prefix of functions of CUDA's that are written in C.
-CUDA = "__cuda_"
+__all__ = ["respell"]
 
 _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
-_NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math", "type_traits"})
-#: What stands between the types of a conditional one.
-_CONDITIONAL = frozenset({"conditional", "is_same", "value", "type", "typename", "cupy",
-                          "std", "type_traits", "cuda", "::", "<", ">", ","})
 _REFUSED = {
     "class": "classes", "union": "unions", "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
@@ -46,80 +31,18 @@ _REFUSED = {
 #: A value begins after these, and no index.
 _BEFORE_VALUES = frozenset({"=", "(", ",", "{", "}", ";", "return", "?", ":", ""})
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-@record(frozen=True)
-class Captures:
-    """What a lambda sees of the variables around it.
-
-    Attributes
-    ----------
-    default
-        Whether it is by reference; None if what is not named is not seen.
-    names
-        The same of single variables.
-    text
-        The lambda as a function.
-    source
-        The text that it stands in, and its line there.
-    """
-
-    default: bool | None
-    names: Mapping[str, bool]
-    text: str
-    source: tuple[Source, int]
+def respell(spelling: Spelling, source: Source, inside: bool = True) -> str:
+    """The text for pycparser; `inside` a function, or beside functions."""
+    return _Text(spelling, source, inside).run()
 
 
-@record
-class Spelling:
-    """Respells texts of one kernel.
+class _Text(Reader):
+    """One text that is respelled.
 
     Attributes
     ----------
-    types
-        Names of types: dtypes', C's, the placeholders, those of templates.
-    macros
-        What ``#define`` defines, by name.
-    templates
-        For each function that is a template, its parameters by their names: None for a
-        type, the type of an integer.
-    defined
-        Names of types that a ``typedef`` of the text defines.
-    explicit
-        For the name of a call with template arguments, the function and its arguments:
-        the names of types; None for an integer, which is the call's first argument.
-    conditional
-        For the name of a type that depends on others: two that may be the same, the
-        type if they are, the type if they are not.
-    captures
-        The lambdas by the names of their functions.
-    lambdas
-        For the name of a variable, the functions of the lambdas that it may be.
-    """
-
-    types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
-    macros: dict[str, Macro] = field(default_factory=dict)
-    templates: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    defined: set[str] = field(default_factory=set)
-    explicit: dict[str, tuple[str, tuple[str | None, ...]]] = field(
-        default_factory=dict)
-    conditional: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
-    captures: dict[str, Captures] = field(default_factory=dict)
-    lambdas: dict[str, list[str]] = field(default_factory=dict)
-
-    def respell(self, source: Source, inside: bool = True) -> str:
-        """The text for pycparser; `inside` a function, or beside functions."""
-        return _Text(self, source, inside).run()
-
-
-class _Text:
-    """One text on its way.
-
-    Attributes
-    ----------
-    inside
-        Whether its first level is inside a function.
     closing
         For each open bracket, the mark that closes it; ``"};"`` of a struct.
     declaring
@@ -127,49 +50,14 @@ class _Text:
     """
 
     def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
-        self.spelling, self.source, self.inside = spelling, source, inside
+        super().__init__(spelling, source, inside)
         self.closing: list[str] = []
         self.declaring: tuple[str, int] | None = None
-        self.at = 0
-        self.out: list[str] = []
-        self.tokens = Preprocessor(source, spelling.macros).tokens()
 
     def run(self) -> str:
         while self.at < len(self.tokens):
             self.step()
         return "".join(self.out)
-
-    def error(self, what: str) -> Exception:
-        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
-        return self.source.error(
-            line, f"{what} not part of the C that is understood here; write the body "
-                  "as a Python function, or, on cuda, use nf.RawKernel")
-
-    # Reading -----------------------------------------------------------------------
-
-    def peek(self, ahead: int = 0) -> str:
-        """The next token but spaces, `ahead` of the one after `at`."""
-        words = (t for kind, t in self.tokens[self.at:] if kind != "space")
-        for _ in range(ahead):
-            next(words, "")
-        return next(words, "")
-
-    def take(self) -> str:
-        """Go past the next token; what lies before it is kept."""
-        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
-            self.out.append(self.tokens[self.at][1])
-            self.at += 1
-        if self.at >= len(self.tokens):
-            return ""
-        self.at += 1
-        return self.tokens[self.at - 1][1]
-
-    def expect(self, mark: str) -> None:
-        if self.peek() != mark:
-            raise self.error(f"a {self.peek()!r} where {mark!r} is expected is")
-        self.take()
-
-    # Writing -----------------------------------------------------------------------
 
     def step(self) -> None:
         kind, token = self.tokens[self.at]
@@ -241,11 +129,6 @@ class _Text:
             self.declaring = None
         self.out.append(token)
         return None
-
-    def is_type(self, word: str) -> bool:
-        """True if a type begins with a word."""
-        return word in self.spelling.types or word in self.spelling.defined or \
-            word in WORDS or word in ("auto", "const", "complex", "struct")
 
     def declarator(self, name: str) -> bool:
         """``T t{x}`` and ``T t(x)`` are ``T t = …``; False where no value is given."""
@@ -323,30 +206,6 @@ class _Text:
         self.spelling.defined.add(name)
         self.out.append(f"typedef {found} {name}")
 
-    def conditional(self) -> str | None:
-        """The type that ``conditional<is_same<A, B>::value, C, D>::type`` is."""
-        while self.peek() == "typename" or (self.peek(1) == "::"
-                                            and self.peek() in _NAMESPACES):
-            self.take()
-            if self.peek() == "::":
-                self.take()
-        if self.peek() != "conditional":
-            return None
-        found: list[str] = []
-        while self.peek() != ";":
-            name = self.typename()
-            if name is not None:
-                found.append(name)
-            elif self.take() not in _CONDITIONAL:
-                raise self.error("a type that depends on more than is_same<A, B> is")
-        if len(found) != 4:
-            raise self.error("a type that depends on more than is_same<A, B> is")
-        key = f"__conditional_{len(self.spelling.conditional)}"
-        same, other, then, orelse = found
-        self.spelling.conditional[key] = same, other, then, orelse
-        self.spelling.types.add(key)
-        return key
-
     def struct(self) -> None:
         """``struct P { … }``: `P` is a type from here on; ``struct P`` alone is `P`."""
         self.take()
@@ -362,7 +221,7 @@ class _Text:
         self.closing[-1] = "};"
 
     def namespace(self, token: str) -> None:
-        if token not in _NAMESPACES:
+        if token not in NAMESPACES:
             raise self.error(f"{token}:: is")
         self.at += 2
 
@@ -392,28 +251,6 @@ class _Text:
             default, names, f"{returned} {key}{text}", (self.source, line))
         self.spelling.lambdas.setdefault(declared[1], []).append(key)
         self.out, self.declaring = [*before, key, "\n" * text.count("\n")], declaring
-
-    def captured(self) -> tuple[bool | None, dict[str, bool]]:
-        """What a lambda captures: ``[&]``, ``[=]``, ``[x, &y]``."""
-        default, names = None, dict[str, bool]()
-        self.expect("[")
-        while self.peek() != "]":
-            reference = self.peek() == "&"
-            if self.peek() in ("&", "="):
-                word = self.take()
-                if self.peek() in (",", "]") and default is None and not names:
-                    default = reference
-                elif word == "=":
-                    raise self.error("'=' behind a capture is")
-            if self.peek() not in (",", "]"):
-                name = self.take()
-                if not name.isidentifier() or self.peek() not in (",", "]"):
-                    raise self.error(f"the capture {name!r} of a lambda is")
-                names[name] = reference
-            if self.peek() == ",":
-                self.take()
-        self.take()
-        return default, names
 
     def until_closed(self) -> None:
         """Respell what stands in brackets."""
@@ -476,29 +313,6 @@ class _Text:
         self.static_cast()
         self.expect("::")
         self.out[-1] = f"{LIMIT}{self.take()}_{self.out[-1].removeprefix(CAST)}"
-
-    def typename(self) -> str | None:
-        """The name of the type that is written here, taken; None if none is."""
-        first = self.peek()
-        if first == "auto":
-            self.take()
-            return AUTO
-        words = []
-        while self.peek() in WORDS:
-            words.append(self.take())
-        if words:
-            return type_name(words)
-        if first == "complex" and self.peek(1) == "<":
-            self.take()
-            self.take()
-            inner = self.typename()
-            self.expect(">")
-            if inner not in _COMPLEX:
-                raise self.error(f"complex<{inner}> is")
-            return _COMPLEX[inner]
-        if first in self.spelling.types or first in self.spelling.defined:
-            return self.take()
-        return None
 
     def typed(self, name: str) -> str:
         """A type in its place: of a cast, of a reference to what is not changed."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..language.formats import CONVERSION, KINDS, LETTERS, Kind
-from ..source.resolve import Operation
-from .expressions import as_type
-from .scope import Scope
-from .tree import kind
-from .types import promote
-from .values import Typed, call, converted
+from ...language.formats import CONVERSION, KINDS, LETTERS, Kind
+from ...source.resolve import Operation
+from ..expressions import as_type
+from ..scope import Scope
+from ..tree import kind
+from ..types import promote
+from ..values import Typed, call, converted
 
 __all__ = ["parse_printf"]
 
@@ -133,10 +133,9 @@ def _number(scope: Scope, node: Any, found: re.Match[str],
     else:
         size = _SIZES[length or ""]
         if dtype.kind not in "iu" or max(size, 4) != dtype.itemsize:
-            scope.refuse(node, f"printf: {found[0]} takes "
-                               f"{'a long long' if size == 8 else f'an {of.word}'}, got "
-                               f"{value.dtype}; write {_fitting(dtype, letter)}, or "
-                               "cast it")
+            word = "a long long" if size == 8 else f"an {of.word}"
+            scope.refuse(node, f"printf: {found[0]} takes {word}, got {value.dtype}; "
+                               f"write {_fitting(dtype, letter)}, or cast it")
         if size < 4:  # as C prints it: rounded to so many bits
             value = as_type(scope, node, value, np.dtype(f"{of.letter}{size}"))
         letters, length = f"{of.letter}{max(size, 4)}", "ll" if size == 8 else ""

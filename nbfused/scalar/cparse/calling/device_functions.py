@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from ..ir.nodes import Function
-from ..parse.functions import parse_tree
-from .call_arguments import Argument, argument, is_constant, is_pointer
-from .expressions import as_type
-from .functions import Parameter, declare_parameter
-from .scope import Scope
-from .spelling import CUDA, REFERENCE
-from .structs import flat, from_names, leaf_names
-from .tree import has_atomics, kind, moves, stores, walk
-from .types import INT64
-from .values import Typed, Variable, call, constant, store, subscript
+from ....support.records import record
+from ...ir.nodes import Function
+from ...parse.functions import parse_tree
+from ..expressions import as_type
+from ..functions import Parameter, declare_parameter
+from ..scope import Scope
+from ..spelling import CUDA, REFERENCE
+from ..structs import flat, from_names, leaf_names
+from ..tree import has_atomics, kind, moves, stores, walk
+from ..types import INT64
+from ..values import Typed, Variable, call, constant, store, subscript
+from .arguments import Argument, argument, is_constant, is_pointer, part_of
 
 __all__ = ["DeviceCall", "Effects", "Given", "device_function"]
 
@@ -81,6 +81,9 @@ class DeviceCall:
         The positions of those that it changes.
     arrays
         The arrays of the caller's body by their positions: passed as their elements.
+    same
+        For each of these, the position of the first pointer into the same array, which
+        it is passed by.
     changed
         The positions of those among them that it changes.
     moved
@@ -107,9 +110,12 @@ class DeviceCall:
             for d, g in zip(declared, given, strict=True)]
         self.arrays = {k: g.array.variable for k, g in enumerate(given)
                        if g.array and g.array.variable.kind == "local"}
+        first: dict[str, int] = {}
+        self.same = {k: first.setdefault(v.name, k) for k, v in self.arrays.items()}
         self.moved = [k for k, g in enumerate(given) if g.array and not g.array.first]
         written = stores(target.body, self.unit.changes)
-        self.changed = [k for k in self.arrays if self.params[k].name in written]
+        self.changed = sorted({self.same[k] for k in self.arrays
+                               if self.params[k].name in written})
         self.references = [k for k, (d, g) in enumerate(zip(declared, given,
                                                             strict=True))
                            if REFERENCE in d.quals or (g.pointee
@@ -136,14 +142,14 @@ class DeviceCall:
             caller.refuse(node, f"{self.name} takes {len(names)} template arguments, "
                                 f"got {len(explicit)}")
         found: dict[str, np.dtype] = {}
-        for (name, of), argument in zip(names.items(), explicit, strict=False):
-            if isinstance(argument, Typed) == (of is None):
+        for (name, of), chosen in zip(names.items(), explicit, strict=False):
+            if isinstance(chosen, Typed) == (of is None):
                 caller.refuse(node, f"the template argument {name} of {self.name} is "
                                     f"{'a type' if of is None else 'an integer'}")
-            if isinstance(argument, Typed):
-                self.numbers[name] = self._number(caller, node, name, of, argument)
+            if isinstance(chosen, Typed):
+                self.numbers[name] = self._number(caller, node, name, of, chosen)
             else:
-                found[name] = argument
+                found[name] = chosen
         fixed = {*found, *self.numbers}
         for d, g in zip(declared, self.given, strict=True):
             inner = d.type
@@ -164,13 +170,12 @@ class DeviceCall:
         return found
 
     def _number(self, caller: Scope, node: Any, name: str, of: str | None,
-                argument: Typed) -> Typed:
+                chosen: Typed) -> Typed:
         """An integer that a template takes, in its type."""
-        if argument.number is None or argument.dtype.kind not in "biu":
+        if chosen.number is None or chosen.dtype.kind not in "biu":
             caller.refuse(node, f"the template argument {name} of {self.name} must be "
                                 "an integer that is known")
-        return as_type(caller, node, argument,
-                       caller.named_dtype(node, str(of)))
+        return as_type(caller, node, chosen, caller.named_dtype(node, str(of)))
 
     def call(self, scope: Scope, node: Any) -> ast.expr:
         """The call; the function is made when it is called first."""
@@ -179,11 +184,11 @@ class DeviceCall:
             self.unit.outside[f".{key}"] = self._function(key)
         nodes: list[ast.expr] = []
         for k, (p, g) in enumerate(zip(self.params, self.given, strict=True)):
-            if k in self.arrays:
+            if k in self.arrays and self.same[k] == k:
                 nodes += [subscript(self.arrays[k].name, constant(j), ast.Load())
                           for j in range(self.arrays[k].shape[0])]
             elif p.raw:
-                nodes.append(g.value.node)
+                nodes += [] if k in self.arrays else [g.value.node]
             elif p.dtype.names and isinstance(g.value.node, ast.Call):
                 scope.refuse(g.node, "a struct that a function returns is passed on by "
                                      "way of a variable; declare one")
@@ -196,6 +201,7 @@ class DeviceCall:
     def _types(self) -> list[Any]:
         return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params),
                 *((k, v.shape) for k, v in self.arrays.items()), *self.moved,
+                *self.same.items(),
                 *((n, v.number) for n, v in self.numbers.items()),
                 *(k for k, g in enumerate(self.given) if g.pointee)]
 
@@ -247,15 +253,13 @@ class DeviceCall:
         from pycparser.c_ast import ID, Assignment
 
         statements: list[ast.stmt] = []
-        seen: set[str] = set()
+        self._check_overlaps(scope, node)
         found = list(found)
         first = int(self.result is not None)
         places = found[first:first + len(self.references)]
         rest = iter(found[first + len(self.references):])
         for k, v in zip(self.references, places, strict=True):
             target, given = self.given[k].node, self.given[k].value
-            name = getattr(target, "name", None) or getattr(
-                getattr(target, "expr", None), "name", None)
             if has_atomics(target, self.unit.changes):
                 scope.refuse(node, "an atomic function in the index of a reference is "
                                    "not understood here; store its value first")
@@ -266,18 +270,28 @@ class DeviceCall:
             if given.dtype != v.dtype:
                 scope.refuse(node, f"the reference {self.params[k].name!r} is of "
                                    f"{v.dtype}, got {given.dtype}")
-            if isinstance(name, str) and name in seen:
-                scope.refuse(node, f"{name!r} is given twice by reference; give a copy")
-            seen.add(str(name))
             value = ID(f"__{self.name.lstrip('_')}_{found.index(v)}", node.coord)
             statements += scope.statement(Assignment("=", target, value, node.coord))
         for array in (self.arrays[k] for k in self.changed):
-            if array.name in seen:
-                scope.refuse(node, f"{array.name!r} is given twice; give a copy")
-            seen.add(array.name)
             statements.append(_listed(array, [
                 next(rest).name for _ in range(array.shape[0])]))
         return statements
+
+    def _check_overlaps(self, scope: Scope, node: Any) -> None:
+        """Refuse a variable that is given twice, once to be changed.
+
+        Two elements of an array are taken to be different, unless they are known to be
+        the same.
+        """
+        pointed = {g.array.variable.name for g in self.given if g.array}
+        seen: list[tuple[Any, ...]] = []
+        for k in self.references:
+            part = part_of(scope, self.given[k].node)
+            if part[0] in pointed or any(
+                    a == b for a, b in ((p[:len(part)], part[:len(p)]) for p in seen)):
+                scope.refuse(node, f"{part[0]!r} is given twice by reference; give a "
+                                   "copy")
+            seen.append(part)
 
     def _function(self, name: str) -> Function:
         """The scalar function, copied in where it is called."""
@@ -317,7 +331,12 @@ class DeviceCall:
         That is by value: a copy that may change.
         """
         statements: list[ast.stmt] = []
-        if k in self.arrays:
+        if self.same.get(k, k) != k:
+            parts = []
+            other = scope.blocks[-1][self.params[self.same[k]].name]
+            variable = scope.blocks[-1][p.name] = replace(
+                other, offset="", constant=not p.written)
+        elif k in self.arrays:
             variable = scope.declare(p.name, p.dtype, "local", self.arrays[k].shape,
                                      not p.written)
             parts = [scope.declare(f"__{p.name}_{j}", p.dtype).name

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from ..ir.nodes import Function
-from ..language.threads import atomic
-from ..language.vocabulary import OPS, Op
-from ..parse.functions import parse_definition
-from ..source.resolve import Operation
-from .special_functions import SPECIAL
+from ....support.records import record
+from ...ir.nodes import Function
+from ...language.threads import atomic
+from ...language.vocabulary import OPS, Op
+from ...parse.functions import parse_definition
+from ...source.resolve import Operation
+from .special import SPECIAL
 
 __all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
            "limit"]
@@ -36,7 +36,8 @@ class CFunction:
         ``"float"``: arguments in their common floating type, that of the result;
         ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
         ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
-        the result is real; ``"polar"``: as float, the result is complex; ``"uint32"``, ``"uint64"``: arguments as these.
+        the result is real; ``"polar"``: as float, the result is complex;
+        ``"uint32"``, ``"uint64"``: arguments as these.
     result
         The dtype of the result where the rule does not say it.
     """
@@ -97,7 +98,8 @@ CONSTANTS: Mapping[str, bool | int | np.floating] = {
 ATOMICS: Mapping[str, Any] = {
     "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
     "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
-    "atomicXor": atomic.xor, "atomicInc": atomic.inc, "atomicDec": atomic.dec, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+    "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+    "atomicInc": atomic.inc, "atomicDec": atomic.dec,
 }
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from .device_calls import Effects
-from .expressions import as_type
-from .scope import Scope
-from .spelling import AUTO, REFERENCE, Captures
-from .structs import flat
-from .tree import kind, stores, walk
-from .values import Typed, Variable, converted, store
+from ....support.records import record
+from ..expressions import as_type
+from ..scope import Scope
+from ..spelling import AUTO, REFERENCE, Captures
+from ..structs import flat
+from ..tree import kind, stores, walk
+from ..values import Typed, Variable, converted, store
+from .device_functions import Effects
 
 __all__ = ["call_lambda", "declare_lambda", "lambda_effects", "lambda_of"]
 
@@ -155,8 +155,8 @@ def _leave(scope: Scope, node: Any, found: Lambda, inner: Sequence[Variable],
             found.result = value.dtype
         if found.result is None or (deduced and found.result != value.dtype):
             scope.refuse(node, f"the lambda returns {value.dtype} here and "
-                               f"{found.result or 'nothing'} elsewhere; write its type, "
-                               "as in [&](T a) -> T { … }")
+                               f"{found.result or 'nothing'} elsewhere; write its "
+                               "type, as in [&](T a) -> T { … }")
         values = flat(as_type(scope, node, value, found.result))
     elif found.result is not None:
         scope.refuse(node, "the lambda returns a value elsewhere, and none here")
@@ -185,8 +185,8 @@ def call_lambda(scope: Scope, node: Any, found: Lambda, args: Sequence[Any]) -> 
     """The value of a call of a lambda that is one."""
     name = node.name.name
     if found.changed:
-        scope.refuse(node, f"the lambda {name!r} changes {found.changed[0].name!r}, and "
-                           "stands in no expression; store its value first")
+        scope.refuse(node, f"the lambda {name!r} changes {found.changed[0].name!r}, "
+                           "and stands in no expression; store its value first")
     if found.result is None:
         scope.refuse(node, f"the lambda {name!r} returns nothing; call it in a "
                            "statement of its own")

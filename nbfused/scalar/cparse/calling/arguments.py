@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ...support.records import record
-from .pointers import Pointer, pointer
-from .scope import Scope
-from .tree import kind
-from .values import Typed
+from ....support.records import record
+from ..pointers import Pointer, pointer
+from ..scope import Scope
+from ..tree import kind
+from ..values import Typed
 
-__all__ = ["Argument", "argument", "is_constant", "is_pointer"]
+__all__ = ["Argument", "argument", "is_constant", "is_pointer", "part_of"]
 
 
 @record(frozen=True)
@@ -76,3 +76,20 @@ def is_constant(declared: Any) -> bool:
     """True for ``const T* p`` and ``const T p[]``."""
     return kind(declared.type) in ("PtrDecl", "ArrayDecl") and \
         "const" in declared.type.type.quals
+
+
+def part_of(scope: Scope, node: Any) -> tuple[Any, ...]:
+    """The variable that is referred to, then the members and indices on the way.
+
+    An index that is not known is unlike any other.
+    """
+    match kind(node):
+        case "ID":
+            variable = scope.lookup(node.name)
+            return (variable.name if variable else node.name,)
+        case "StructRef":
+            return (*part_of(scope, node.name), node.field.name)
+        case "ArrayRef":
+            number = scope.typed(node.subscript).number
+            return (*part_of(scope, node.name), object() if number is None else number)
+    return part_of(scope, node.expr) if kind(node) == "UnaryOp" else (object(),)

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .cuda_functions import ATOMICS, REFUSED, CFunction, function_table, limit
-from .device_calls import Effects, Given, device_function
-from .expressions import BOOL, as_type, combine
+from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
+from ..expressions import BOOL, as_type, combine
+from ..pointers import address
+from ..scope import ExpressionParser, Scope
+from ..spelling import CAST, LIMIT
+from ..structs import from_list
+from ..tree import kind
+from ..types import common_dtype, promote
+from ..values import Typed, call, constant, converted, literal, subscript, zero
+from .device_functions import Effects, Given, device_function
 from .lambdas import call_lambda, lambda_effects, lambda_of
-from .pointers import address
-from .scope import ExpressionParser, Scope
-from .spelling import CAST, LIMIT
-from .structs import from_list
-from .tree import kind
-from .types import common_dtype, promote
-from .values import Typed, call, constant, converted, literal, subscript, zero
 
 __all__ = ["EXPRESSIONS", "arguments", "effects_of"]
 
