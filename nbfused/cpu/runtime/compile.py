@@ -117,10 +117,10 @@ def _namespace() -> dict[str, Any]:
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
     from ..raw.atomics import ATOMICS
+    from ..raw.printing import PRINT
     from ..text.call_code import CALLS
     from ..text.halves import HALVES
     from ..text.intrinsics import INTRINSICS
-    from ..text.print_code import PRINT
     from ..text.stream_code import STREAMS
     from .team_code import SHARED_WORDS
 

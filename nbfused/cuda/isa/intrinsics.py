@@ -26,7 +26,6 @@ from .hopper_tf32 import tf32_namespace
 from .inline_ptx import asm
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
-from .print_intrinsics import PRINT
 from .raw_intrinsics import in_word, raw_namespace
 from .row_intrinsics import row_namespace
 from .row_pairs import pairs_namespace
@@ -258,7 +257,6 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         **accesses(arch),
         **row_namespace(arch),
         **pairs_namespace(arch, {"f16": _from_f16, "bf16": _from_bf16}),
-        **PRINT,
         **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
                                           "bf16": (_from_bf16, _to_bf16(arch))}),
         "select": select, "maximum": _extremum("max", arch),

@@ -59,7 +59,7 @@ class Body:
 
     @property
     def places(self) -> bool:
-        """Whether it names the axes of the loop: ``_ind.get()[0]``."""
+        """True if it names the axes of the loop, as in ``_ind.get()[0]``."""
         return not self.python and bool(_AXES.search(f"{self.first} {self.text}"))
 
 

@@ -251,7 +251,7 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
 
 
 def changes_before(scope: Scope, node: Any, variable: Variable) -> Before:
-    """Where a change inside an expression goes, whose variable nothing else names."""
+    """The place of a change inside an expression, whose variable is named once."""
     before, what = scope.before, f"{node.op.lstrip('p')} inside an expression"
     if before is None:
         scope.refuse(node, f"{what} that is computed under a condition is not "

@@ -74,7 +74,8 @@ class Unit:
         texts = {"preamble": respell(self.spelling, self.sources["preamble"], False)}
         if CUDA_FUNCTIONS.search(body + texts["preamble"]):
             self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
-            texts = {"cuda": respell(self.spelling, self.sources["cuda"], False), **texts}
+            cuda = respell(self.spelling, self.sources["cuda"], False)
+            texts = {"cuda": cuda, **texts}
         self.spelling.types -= self.params
         if first:
             self.sources["loop_prep"] = Source(f"<loop_prep of {self.name}>", first)

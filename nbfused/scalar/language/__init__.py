@@ -3,5 +3,5 @@
 `vocabulary` is the table of builtins: `row` says what a row holds, `elementary` has
 those that backends compute, `composites` those made of others, `complex_numbers` what
 they are on complex numbers.  `names` are their Python names, `threads` the names for
-kernels of threads, `vectors` vectors and their functions.
+kernels of threads, `vectors` vectors and their functions, `formats` what printf takes.
 """

@@ -18,8 +18,8 @@ __all__ = ["CONVERSION", "KINDS", "LETTERS", "Kind", "c_string", "printed_dtypes
            "printed_text", "python_format"]
 
 #: A conversion: flags, width, precision, length, and its letter.
-CONVERSION = re.compile(r"%([-+ #0]*)(\d+|\*)?(\.(?:\d+|\*)?)?(hh|h|ll|l|j|z|t|L|q)?(.)?",
-                        re.DOTALL)
+CONVERSION = re.compile(
+    r"%([-+ #0]*)(\d+|\*)?(\.(?:\d+|\*)?)?(hh|h|ll|l|j|z|t|L|q)?(.)?", re.DOTALL)
 
 #: The types that a format takes, by the letters of NumPy.
 LETTERS: Mapping[str, np.dtype] = {
@@ -28,7 +28,7 @@ LETTERS: Mapping[str, np.dtype] = {
 
 @record(frozen=True)
 class Kind:
-    """What a conversion takes.
+    """A kind of value that conversions take.
 
     Attributes
     ----------

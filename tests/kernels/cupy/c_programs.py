@@ -64,7 +64,8 @@ class Program:
     def statement(self, depth: int) -> str:
         kind = self.random.choice(
             ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
-             "call", "alias", "change", "pointer", "lambda", "pairs"] if depth else ["declare", "assign", "pair"])
+             "call", "alias", "change", "pointer", "lambda", "pairs"]
+            if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
     def inner(self, depth: int) -> str:
@@ -144,7 +145,8 @@ class Program:
             f"{k} = walked(TABLE + 1, 3, {v}); {p} = {v} + ({k} & 1); *{p} -= 4;",
             f"{k} = walked(&{v}[1], 3, {v}); {v}[3] = {p} == &{v}[1];",
             f"for (const int* q = {v}; q < {v} + 4; q += 2) {k} = {k} * 3 + *q;",
-            f"{k} ^= repeated<3>({v}[1]) + repeated<1 + 1, int>({k}) * TABLE[{m} % 5];"])
+            f"{k} ^= repeated<3>({v}[1]) + repeated<1 + 1, int>({k}) * TABLE[{m} % 5];"
+        ])
 
     def lambda_(self, depth: int) -> str:
         """Functions inside, with and without what is around them."""
@@ -154,8 +156,8 @@ class Program:
         self.real.append(r)
         value, other = f"(int)({self.integer(0)})", f"(int)({self.integer(1)})"
         return text + self.random.choice([
-            f"auto {f} = [](int a, int b) {{ if (a > b) return a - b; return b * 2; }}; "
-            f"{k} += {f}({value}, {other});",
+            f"auto {f} = [](int a, int b) {{ if (a > b) return a - b; return b * 2; "
+            f"}}; {k} += {f}({value}, {other});",
             f"auto {f} = [&](int a) {{ {k} ^= a; {r} += 0.5f; return {k} + 1; }}; "
             f"{f}({value}); int {k}_ = {f}({other}); {k} -= {k}_;",
             f"auto {f} = [=](float a) -> double {{ return a * {r} + {k}; }}; {r} = 2; "

@@ -296,7 +296,7 @@ def test_bad_arguments_of_other_parameters(x):
         whole(0.5, x)
     same(whole(2.0, x), X * 2)
     raw = ElementwiseKernel("raw T y, T x", "T z", "z = x + y[0]", "k")
-    with pytest.raises(ScalarSyntaxError, match="'y' is a number, it cannot be indexed"):
+    with pytest.raises(ScalarSyntaxError, match="'y' is a number, it cannot be inde"):
         raw(1, x)
     for size in (-1, 2.5, True):
         with pytest.raises(ShapeError, match="'size' must be an integer"):

@@ -1,4 +1,4 @@
-"""What the parameters of a function of the preamble take."""
+"""Arguments of a function of the preamble: values, arrays, addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Argument", "argument", "is_constant", "is_pointer", "part_of"]
 
 @record(frozen=True)
 class Argument:
-    """What a parameter of a function of the preamble takes.
+    """An argument of a function of the preamble.
 
     Attributes
     ----------

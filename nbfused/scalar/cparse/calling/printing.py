@@ -91,7 +91,7 @@ def _decoded(scope: Scope, node: Any) -> str:
 
 
 def _kind(scope: Scope, node: Any, found: re.Match[str]) -> Kind:
-    """What a conversion takes; refused where backends would differ."""
+    """The value that a conversion takes; refused where backends would differ."""
     _, width, precision, length, letter = found.groups()
     of = KINDS.get(letter or "")
     if of is None:

@@ -1,4 +1,4 @@
-"""What the texts of one kernel declare: types, templates, macros, lambdas."""
+"""Names that the texts of one kernel declare: types, templates, macros, lambdas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUDA = "__cuda_"
 
 @record(frozen=True)
 class Captures:
-    """What a lambda sees of the variables around it.
+    """A lambda, and the variables around it that it sees.
 
     Attributes
     ----------

@@ -36,6 +36,7 @@ class Reader:
         self.tokens = Preprocessor(source, spelling.macros).tokens()
 
     def error(self, what: str) -> Exception:
+        """The error that says what the next token begins."""
         line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
         return self.source.error(
             line, f"{what} not part of the C that is understood here; write the body "
@@ -59,6 +60,7 @@ class Reader:
         return self.tokens[self.at - 1][1]
 
     def expect(self, mark: str) -> None:
+        """Go past a mark that must be there."""
         if self.peek() != mark:
             raise self.error(f"a {self.peek()!r} where {mark!r} is expected is")
         self.take()
@@ -116,7 +118,7 @@ class Reader:
         return key
 
     def captured(self) -> tuple[bool | None, dict[str, bool]]:
-        """What a lambda captures: ``[&]``, ``[=]``, ``[x, &y]``."""
+        """The captures of a lambda: ``[&]``, ``[=]``, ``[x, &y]``."""
         default, names = None, dict[str, bool]()
         self.expect("[")
         while self.peek() != "]":
