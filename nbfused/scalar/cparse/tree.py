@@ -14,7 +14,7 @@ from .spelling import REFERENCE
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "moves", "stores", "walk"]
+__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
@@ -44,6 +44,33 @@ def stores(node: Any, changes: Changes) -> set[str]:
             targets = changes(n)
         for target in targets:
             found |= _roots(target)
+    return found
+
+
+def memory_stores(node: Any, changes: Changes) -> set[str]:
+    """The pointers that a tree may store through, by themselves or by others.
+
+    To move a pointer stores nothing.
+    """
+    pointers = [n for n in walk(node) if kind(n) == "Decl" and kind(n.type) == "PtrDecl"
+                and "const" not in n.type.type.quals]
+    names = {n.name for n in pointers}
+    found: set[str] = set()
+    for n in pointers:
+        found |= _roots(n.init)
+    for n in walk(node):
+        target = getattr(n, "lvalue", None)
+        if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
+            target = n.expr
+        if kind(target) != "ID":
+            found |= _roots(target)
+        elif kind(n) == "Assignment" and getattr(target, "name", "") in names:
+            found |= _roots(n.rvalue)
+        if kind(n) == "FuncCall":
+            for changed in changes(n):
+                found |= _roots(changed)
+        if kind(n) == "Decl" and REFERENCE in n.quals:
+            found |= _roots(n.init)
     return found
 
 

@@ -17,7 +17,7 @@ from ..functions import Parameter, declare_parameter
 from ..scope import Scope
 from ..spelling import CUDA, REFERENCE
 from ..structs import flat, from_names, leaf_names
-from ..tree import has_atomics, kind, moves, stores, walk
+from ..tree import has_atomics, kind, memory_stores, moves, walk
 from ..types import INT64
 from ..values import Typed, Variable, call, constant, store, subscript
 from .arguments import Argument, argument, is_constant, is_pointer, part_of
@@ -113,7 +113,7 @@ class DeviceCall:
         first: dict[str, int] = {}
         self.same = {k: first.setdefault(v.name, k) for k, v in self.arrays.items()}
         self.moved = [k for k, g in enumerate(given) if g.array and not g.array.first]
-        written = stores(target.body, self.unit.changes)
+        written = memory_stores(target.body, self.unit.changes)
         self.changed = sorted({self.same[k] for k in self.arrays
                                if self.params[k].name in written})
         self.references = [k for k, (d, g) in enumerate(zip(declared, given,
