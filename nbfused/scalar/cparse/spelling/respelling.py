@@ -277,6 +277,9 @@ class _Text(Reader):
             if of is None and self.take() not in ("typename", "class"):
                 raise self.error("a template parameter that is no type and no integer "
                                  "is")
+            if of is not None and self.is_type(self.peek()):
+                raise self.error(f"the template parameter {self.peek()!r}, which is the "
+                                 "name of a type as well, is")
             params[self.take()] = of
             if self.peek() not in (",", ">"):
                 raise self.error("a template parameter that has a value by default is")
