@@ -5,7 +5,7 @@ pycparser is imported when a text is parsed only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 from .cuda.functions import ATOMICS
@@ -47,30 +47,30 @@ def stores(node: Any, changes: Changes) -> set[str]:
     return found
 
 
-def memory_stores(node: Any, changes: Changes) -> set[str]:
+def memory_stores(node: Any, changes: Changes, pointers: Set[str]) -> set[str]:
     """The pointers that a tree may store through, by themselves or by others.
 
-    To move a pointer stores nothing.
+    `pointers` are declared outside of it.  To move a pointer stores nothing.
     """
-    pointers = [n for n in walk(node) if kind(n) == "Decl" and kind(n.type) == "PtrDecl"
-                and "const" not in n.type.type.quals]
-    names = {n.name for n in pointers}
     found: set[str] = set()
-    for n in pointers:
-        found |= _roots(n.init)
+    others: list[tuple[str, set[str]]] = []
     for n in walk(node):
-        target = getattr(n, "lvalue", None)
+        target: Any = getattr(n, "lvalue", None)
         if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
             target = n.expr
-        if kind(target) != "ID":
-            found |= _roots(target)
-        elif kind(n) == "Assignment" and getattr(target, "name", "") in names:
-            found |= _roots(n.rvalue)
         if kind(n) == "FuncCall":
-            for changed in changes(n):
-                found |= _roots(changed)
-        if kind(n) == "Decl" and REFERENCE in n.quals:
-            found |= _roots(n.init)
+            found = found.union(*map(_roots, changes(n)))
+        elif kind(n) == "Decl" and (REFERENCE in n.quals or kind(n.type) == "PtrDecl"):
+            others.append((n.name, _roots(n.init)))
+            pointers = pointers | {n.name}
+        elif kind(target) != "ID":
+            found |= _roots(target)
+        elif kind(n) == "Assignment" and target.name in pointers:
+            others.append((target.name, _roots(n.rvalue)))
+    before = -1
+    while before != len(found):
+        before = len(found)
+        found = found.union(*(into for name, into in others if name in found))
     return found
 
 

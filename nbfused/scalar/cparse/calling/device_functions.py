@@ -113,7 +113,8 @@ class DeviceCall:
         first: dict[str, int] = {}
         self.same = {k: first.setdefault(v.name, k) for k, v in self.arrays.items()}
         self.moved = [k for k, g in enumerate(given) if g.array and not g.array.first]
-        written = memory_stores(target.body, self.unit.changes)
+        written = memory_stores(target.body, self.unit.changes, {
+            d.name for d in declared if is_pointer(d)})
         self.changed = sorted({self.same[k] for k in self.arrays
                                if self.params[k].name in written})
         self.references = [k for k, (d, g) in enumerate(zip(declared, given,

@@ -278,8 +278,8 @@ class _Text(Reader):
                 raise self.error("a template parameter that is no type and no integer "
                                  "is")
             if of is not None and self.is_type(self.peek()):
-                raise self.error(f"the template parameter {self.peek()!r}, which is the "
-                                 "name of a type as well, is")
+                raise self.error(f"the template parameter {self.peek()!r}, which is "
+                                 "the name of a type as well, is")
             params[self.take()] = of
             if self.peek() not in (",", ">"):
                 raise self.error("a template parameter that has a value by default is")
