@@ -50,7 +50,7 @@ def build_function(scope: Scope, name: str, variables: Sequence[Variable], tree:
     """The function of a body, by way of the scalar language; `last` ends it."""
     first = scope.unit.constants(scope, tree)
     with scope.block():
-        body = [*first, *scope.statements(tree.body.block_items or ()), *last]
+        body = [*first, *scope.body(tree.body.block_items or ()), *last]
     return parse_tree(name, [v.name for v in variables], body, source,
                       scope.unit.outside)
 

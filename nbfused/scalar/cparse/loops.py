@@ -1,4 +1,4 @@
-"""Loops of C bodies: those that count become ``for``, the others ``while``."""
+"""Loops of C bodies, ``for`` if they count, else ``while``; and ``goto``."""
 
 from __future__ import annotations
 
@@ -185,6 +185,36 @@ def _step(step: Any, name: str, sign: str) -> Sequence[Any] | None:
     return None
 
 
+def _parse_goto(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``goto done;``: what stands behind the label, and the end of the function.
+
+    The label stands at the first level of the function, further down.
+    """
+    nodes, here, depth = scope.reached
+    labels = [k for k, n in enumerate(nodes) if kind(n) == "Label"
+              and n.name == node.name]
+    if not labels:
+        scope.refuse(node, f"there is no label {node.name!r} at the first level of the "
+                           "function; write a loop or a branch")
+    if labels[0] <= here:
+        scope.refuse(node, f"goto {node.name} leads back; write a loop")
+    inside, around = scope.blocks, scope.before_continue
+    scope.blocks, scope.before_continue = inside[:depth], []
+    try:
+        with scope.block():
+            found = scope.body(nodes, labels[0])
+    finally:
+        scope.blocks, scope.before_continue = inside, around
+    last = nodes[-1].stmt if kind(nodes[-1]) == "Label" else nodes[-1]
+    return found if kind(last) == "Return" else [*found, *scope.leave(None)]
+
+
+def _parse_label(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``done: …``, reached from above."""
+    return scope.statement(node.stmt)
+
+
 STATEMENTS: dict[str, StatementParser] = {
     "For": _parse_for, "While": _parse_while, "DoWhile": _parse_do_while,
+    "Goto": _parse_goto, "Label": _parse_label,
 }

@@ -54,7 +54,8 @@ KERNELS = {
                              "atomicAdd(p, x[i] * x[i]); atomicSub(p + 1, y[i % 4] * "
                              "x[i]);"), {}, (X, Y), {"size": 12}),
     "lambdas": (("T x, T y", "T z", "T s = x; auto sq = [=](T a) "
-                 "{ return a * a * s; }; auto add = [&](T a) { if (a > 3) return; s += sq(a) * y; }; "
+                 "{ return a * a * s; }; auto add = [&](T a) "
+                 "{ if (a > 3) return; s += sq(a) * y; }; "
                  "for (int k = 0; k < 3; k++) add(x * k); z = s * sq(y);"), {}, (X, Y)),
     "structs in an array": (("T x, T y", "T z", "P v[2] = {{x, 0, y}, {y}}; "
                              "for (int k = 0; k < 3; k++) { v[k & 1].a += v[0].b * x; "

@@ -319,7 +319,7 @@ class DeviceCall:
         self.unit.open.append(self.name)
         try:
             with scope.block():
-                body = scope.statements(self.target.body.block_items or ())
+                body = scope.body(self.target.body.block_items or ())
             return parse_tree(name, names, [*first, *body, *last] or [ast.Pass()],
                               self.source, self.unit.outside)
         finally:
@@ -363,6 +363,9 @@ class DeviceCall:
     def _leave(self, node: Any, changed: Sequence[Variable]) -> list[ast.stmt]:
         """``return``: the value, then what the references hold."""
         found: list[ast.expr] = []
+        if self.result is not None and node is None:
+            self.scope.refuse(self.target, f"{self.name}() ends without a value after "
+                                           "a goto; return one")
         if self.result is not None:
             value = as_type(self.scope, node, self.scope.value(node.expr), self.result)
             if value.dtype.names and isinstance(value.node, ast.Call):

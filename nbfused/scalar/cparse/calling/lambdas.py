@@ -124,7 +124,7 @@ def _function(scope: Scope, tree: Any, copies: Mapping[str, Variable],
         scope.before_continue = []
         try:
             with scope.block():
-                body = scope.statements(tree.body.block_items or ())
+                body = scope.body(tree.body.block_items or ())
             if found.result is None:
                 body += scope.leave(None)
         finally:

@@ -22,7 +22,7 @@ _DROPPED = frozenset({
 _REFUSED = {
     "class": "classes", "union": "unions", "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
-    "new": "'new'", "delete": "'delete'", "goto": "'goto'", "asm": "inline assembly",
+    "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
     "reinterpret_cast": "reinterpret_cast", "throw": "exceptions", "try": "exceptions",
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
@@ -215,8 +215,13 @@ class _Text(Reader):
                 raise self.error(f"'struct {name}' without its members is")
             return
         self.take()
+        self.members(name)
+
+    def members(self, name: str) -> None:
+        """The head of a struct, and the brace before its members."""
         self.spelling.types.add(name)
-        self.out += ["struct ", name]
+        self.out += ["struct ", name, " "]
+        self.step_over_spaces()
         self.mark(self.peek())
         self.closing[-1] = "};"
 
@@ -296,11 +301,32 @@ class _Text(Reader):
 
     def typedef(self) -> None:
         """The name before the semicolon is a type from here on."""
+        if self.peek(1) == "struct" and "{" in (self.peek(2), self.peek(3)):
+            return self.named_struct()
         words: list[str] = []
         while self.peek(len(words)) not in (";", ""):
             words.append(self.peek(len(words)))
         self.spelling.defined.update(words[-1:])
         self.out.append(self.take())
+        return None
+
+    def named_struct(self) -> None:
+        """``typedef struct { … } P`` is ``struct P { … }``."""
+        at, depth = self.at, 0
+        while at < len(self.tokens) and (depth != 1 or self.tokens[at][1] != "}"):
+            depth += {"{": 1, "}": -1}.get(self.tokens[at][1], 0)
+            at += 1
+        at += 1
+        while at < len(self.tokens) and self.tokens[at][0] == "space":
+            at += 1
+        if at >= len(self.tokens) or self.tokens[at][0] != "word":
+            raise self.error("a typedef of a struct without a name is")
+        name, self.tokens[at] = self.tokens[at][1], ("space", "")
+        self.take()
+        self.take()
+        if self.peek() != "{":
+            self.take()
+        self.members(name)
 
     def static_cast(self) -> None:
         self.at += 1
