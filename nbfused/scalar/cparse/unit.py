@@ -26,8 +26,8 @@ KERNEL = "__kernel"
 #: The end of every message.
 ALLOWED = ("Understood are arithmetic, casts, comparisons, && || ! ?:, declarations, "
            "assignments, if, switch, for, while, do, break, continue, return, structs, "
-           "small arrays, pointers, lambdas, macros, CUDA's math functions, raw arrays, "
-           "printf, __device__ functions and their templates; what else C++ "
+           "small arrays, pointers, lambdas, macros, CUDA's math functions, printf, "
+           "raw arrays, __device__ functions and their templates; what else C++ "
            "has, a Python body or, on cuda, nf.RawKernel can do")
 
 _DECLARATIONS = ("Typename", "TypeDecl", "ArrayDecl", "PtrDecl", "Decl")
