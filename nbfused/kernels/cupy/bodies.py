@@ -62,6 +62,14 @@ class Body:
         """True if it names the axes of the loop, as in ``_ind.get()[0]``."""
         return not self.python and bool(_AXES.search(f"{self.first} {self.text}"))
 
+    def axes(self, owner: str) -> int:
+        """The number of axes that a raw array, or the loop, has at least."""
+        text = f"{self.first} {self.text}"
+        owner = rf"(?:{owner}|_raw_\w+)" if owner == LOOP else owner
+        named = re.findall(rf"\b{owner}\s*\.\s*\w+\s*\(\s*\)\s*\[\s*(\d+)", text)
+        ndim = re.search(rf"\b{owner}\s*\.\s*ndim\b", text)
+        return max(2 if ndim else 1, *(int(k) + 1 for k in named), 1)
+
 
 def check_language(text: Any, language: str | None, preamble: str) -> bool:
     """True if a body is Python: a function, or a string that is said to be."""

@@ -171,8 +171,9 @@ class ElementwiseKernel(CachedCodes):
             What the placeholders stand for.
         """
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
-        ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
-        ranks += ((LOOP, 1),) if self._body.places else ()
+        ranks = tuple((p.name, self._body.axes(p.name)) for p in self.in_params
+                      if p.raw)
+        ranks += ((LOOP, self._body.axes(LOOP)),) if self._body.places else ()
         function = self._function(self.in_params, tuple(types.items()), ranks)
         return SourceText(kernel_source(
             function, self.in_params, self.out_params,

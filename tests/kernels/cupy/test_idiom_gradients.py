@@ -93,3 +93,12 @@ def test_second_derivatives(name, device):
     call, args = called(name, device)
     gradcheck(call, args, order=2, samples=3,
               place=lambda a: nf.array(a, device=device))
+
+
+@pytest.mark.parametrize("name", ["lambdas", "structs in an array", "a walk",
+                                  "places of the loop"])
+def test_the_text_for_gpus(name):
+    definition, keywords, *_ = KERNELS[name]
+    kernel = ElementwiseKernel(*definition[:5], preamble=PREAMBLE, **keywords)
+    assert ".f64" in str(kernel.source("ptx", "float64"))
+    assert "double" in str(kernel.source("hip", "float64"))
