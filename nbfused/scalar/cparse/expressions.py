@@ -112,13 +112,26 @@ def _parse_binary(scope: Scope, node: Any) -> Typed:
     if node.op in _LOGICAL:
         return _parse_logical(scope, node)
     chain = [node]  # a long sum is deep on its left, which takes no recursion
-    while isinstance(chain[-1].left, type(node)) and \
-            chain[-1].left.op not in _LOGICAL:
+    while isinstance(chain[-1].left, type(node)) and not (
+            chain[-1].left.op in _LOGICAL or _of_pointers(scope, chain[-1].left)):
         chain.append(chain[-1].left)
     found = scope.typed(chain[-1].left)
     for inner in reversed(chain):
         found = combine(scope, inner, inner.op, found, scope.typed(inner.right))
     return found
+
+
+def _of_pointers(scope: Scope, node: Any) -> bool:
+    """True if an operator may have two pointers as operands, as in ``q - p``."""
+    return all(_may_point(scope, n) for n in (node.left, node.right))
+
+
+def _may_point(scope: Scope, node: Any) -> bool:
+    if kind(node) == "BinaryOp":
+        return node.op in ("+", "-") and _may_point(scope, node.left)
+    variable = scope.lookup(node.name) if kind(node) == "ID" else None
+    return variable.kind in ("raw", "local") if variable else \
+        kind(node) in ("UnaryOp", "Cast") and getattr(node, "op", "&") == "&"
 
 
 def _parse_logical(scope: Scope, node: Any) -> Typed:

@@ -86,6 +86,12 @@ def _check_shared(unit: Unit, tree: Any, params: Set[str]) -> None:
                           "declare it in the body")
     for statement in first:
         written = sorted(stores(statement, unit.changes) & params - shared)
+        printed = any(kind(n) == "FuncCall" and getattr(n.name, "name", "") == "printf"
+                      for n in walk(statement))
+        if printed:
+            unit.refuse(statement, "printf() in loop_prep prints once for each thread, "
+                                   "of which a body knows nothing; print in the body, "
+                                   "as in if (i == 0) printf(…)")
         if written or has_atomics(statement, unit.changes):
             unit.refuse(statement, f"loop_prep writes to {(written or ['memory'])[0]!r}"
                                    ", once for each thread, of which a body knows "

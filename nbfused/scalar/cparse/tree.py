@@ -38,7 +38,8 @@ def stores(node: Any, changes: Changes) -> set[str]:
             targets = [n.lvalue]
         elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
             targets = [n.expr]
-        elif kind(n) == "Decl" and (REFERENCE in n.quals or kind(n.type) == "PtrDecl"):
+        elif kind(n) == "Decl" and (REFERENCE in n.quals or (
+                kind(n.type) == "PtrDecl" and "const" not in n.type.type.quals)):
             targets = [n.init]
         elif kind(n) == "FuncCall":
             targets = changes(n)

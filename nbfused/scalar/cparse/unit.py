@@ -141,7 +141,8 @@ class Unit:
             return c_parser.CParser().parse(text, "body")
         except c_parser.ParseError as error:
             where, _, message = str(error).partition(": ")
-            file, _, line = where.rpartition(":")[0].partition(":")
+            file, _, rest = where.partition(":")
+            line = rest.partition(":")[0]
             raise self._parse_error(file, line, message.strip() or "cannot be parsed"
                                     ) from None
 
