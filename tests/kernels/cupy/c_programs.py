@@ -23,7 +23,7 @@ PREAMBLE = """
 #else
 #define CHOSEN(a, b) (b)
 #endif
-struct Pair { float a; int b; };
+typedef struct { float a; int b; } Pair;
 template <typename T> __device__ T quarter(T v) { return v / 4; }
 template <typename T> __device__ void exchange(T& a, T& b) { T c = a; a = b; b = c; }
 __device__ int step(int& k, float& r) {
@@ -37,6 +37,24 @@ template <int N, typename T> __device__ T repeated(T v) {
 __device__ int walked(const int* p, int n, int* out) {
     int s = 0; const int* end = p + n;
     while (p < end) { *out = s; out++; s = s * 5 + *p++; } return s; }
+__device__ int leaving(int k, int n) {
+    int s = 1;
+    if (k < 0) { s = -1; goto last; }
+    for (int q = 0; q < 4; q++) {
+        int m = 0;
+        while (true) {
+            m += 3; s += m ^ q;
+            if (s > (n & 31)) goto middle;
+            if (m > 7) break;
+        }
+    }
+    s ^= 5;
+middle:
+    s = s * 3 + k;
+    if (s & 1) return s;
+last:
+    return s * 2 - n;
+}
 __constant__ int TABLE[5] = {7, -3, 12, 0, 5};
 """
 INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
@@ -238,7 +256,7 @@ class Program:
             return self.random.choice([
                 f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
                 f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
-                f"max<int>({a}, {b})"])
+                f"max<int>({a}, {b})", f"leaving({a}, {b})"])
         if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"
