@@ -117,6 +117,7 @@ def _namespace() -> dict[str, Any]:
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
     from ..raw.atomics import ATOMICS
+    from ..raw.printing import PRINT
     from ..text.call_code import CALLS
     from ..text.halves import HALVES
     from ..text.intrinsics import INTRINSICS
@@ -124,8 +125,8 @@ def _namespace() -> dict[str, Any]:
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **CALLS, **TILES, **TRANSPOSES, **DIRECT,
-            "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES,
+            **DIRECT, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Atomics that give the old value, and shuffles, for kernels that users write.
+"""Atomics that give the old value, shuffles and printf, for kernels of users.
 
 Addresses are generic: an array may lie in global or in shared memory.
 """
@@ -135,6 +135,33 @@ def _shuffle(mode: str, words: Any, number: Any) -> Any:
     return shuffle
 
 
+# --- printing
+
+
+@intrinsic
+def _printf(typing: Any, text: Any, *args: Any) -> Any:
+    """Print by ``vprintf``, which reads the values from memory of the thread's own."""
+    if not isinstance(text, types.StringLiteral):
+        return None  # Numba then asks again with the literal
+
+    def codegen(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        module = builder.module
+        words = [builder.extract_value(given[1], k) for k in range(len(args))]
+        packed = ir.LiteralStructType([w.type for w in words])
+        with builder.goto_entry_block():
+            memory = builder.alloca(packed)
+        for k, w in enumerate(words):
+            builder.store(w, builder.gep(memory, [_I32(0), _I32(k)]))
+        format_ = context.insert_string_const_addrspace(builder, text.literal_value)
+        pointer = _I8.as_pointer()
+        write = module.globals.get("vprintf") or ir.Function(
+            module, ir.FunctionType(_I32, [pointer, pointer]), "vprintf")
+        builder.call(write, [format_, builder.bitcast(memory, pointer)])
+        return context.get_dummy_value()
+
+    return types.void(text, types.StarArgTuple.from_types(args)), codegen
+
+
 def raw_namespace(words: Any, number: Any,
                   halves: dict[str, tuple[Convert, Convert]]) -> dict[str, Any]:
     """The names that the text of a kernel may use.
@@ -153,4 +180,5 @@ def raw_namespace(words: Any, number: Any,
         **namespace(target),
         **{f"shuffle_{mode}": _shuffle(mode, words, number)
            for mode in ("idx", "up", "down", "xor")},
+        "printf": _printf,
     }

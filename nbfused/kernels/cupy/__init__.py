@@ -4,6 +4,7 @@
   it for some types, `sources` shows its texts.
 - `reduction_kernel`: `ReductionKernel`; `slots` parses its four slots, `combining`
   finds the combine.
+- `codes`: the texts that a kernel ran, which both show.
 - `parameters` and `arguments`: lists of parameters, and what they are given.
 - `rawmodule`: `RawModule` and `RawKernel`, whose arguments `by_value` packs;
   `launching` reads what else a launch takes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DefinitionError, KernelTypeError, ScalarSyntaxError
-from ...scalar.cparse import Parameter, parse_c
+from ...scalar.cparse import LOOP, Parameter, parse_c
 from ...scalar.ir.build import Builder, inline
 from ...scalar.ir.nodes import ACCESSES, Function, Let, Value, walk
 from ...scalar.parse.functions import parse, parse_tree
@@ -27,11 +28,12 @@ from .parameters import ParameterInfo
 __all__ = ["Body", "Ranks", "check_language", "check_real", "elementwise_body",
            "typed_text"]
 
-#: For each raw input, the number of its axes.
+#: For each raw input, and for the loop, the number of its axes.
 Ranks = tuple[tuple[str, int], ...]
 
 INDEX, SIZE = "i", "n"
 _INT64 = np.dtype(np.int64)
+_AXES = re.compile(rf"\b({LOOP}\s*\.\s*(get|shape|ndim)|_raw_\w+\s*\.\s*shape)\b")
 
 
 @record(frozen=True)
@@ -46,11 +48,27 @@ class Body:
         C before them.
     python
         Whether it is Python.
+    first
+        Declarations in C of what all elements share: CuPy's `loop_prep`.
     """
 
     text: str | Callable[..., Any]
     preamble: str
     python: bool
+    first: str = ""
+
+    @property
+    def places(self) -> bool:
+        """True if it names the axes of the loop, as in ``_ind.get()[0]``."""
+        return not self.python and bool(_AXES.search(f"{self.first} {self.text}"))
+
+    def axes(self, owner: str) -> int:
+        """The number of axes that a raw array, or the loop, has at least."""
+        text = f"{self.first} {self.text}"
+        owner = rf"(?:{owner}|_raw_\w+)" if owner == LOOP else owner
+        named = re.findall(rf"\b{owner}\s*\.\s*\w+\s*\(\s*\)\s*\[\s*(\d+)", text)
+        ndim = re.search(rf"\b{owner}\s*\.\s*ndim\b", text)
+        return max(2 if ndim else 1, *(int(k) + 1 for k in named), 1)
 
 
 def check_language(text: Any, language: str | None, preamble: str) -> bool:
@@ -95,14 +113,15 @@ def elementwise_body(body: Body, name: str, inputs: tuple[ParameterInfo, ...],
     params += [Parameter(p, _INT64) for p in (INDEX, SIZE, "_ind_size", *shapes(ranks))
                if p not in named]
     assert isinstance(body.text, str)
-    return parse_c(body.text, name, tuple(params), types, body.preamble)
+    return parse_c(body.text, name, tuple(params), types, body.preamble, body.first)
 
 
 def shapes(ranks: Ranks) -> list[str]:
-    """The names of sizes and extents of raw inputs."""
+    """The names of sizes and extents of raw inputs, and of the loop's extents."""
     found = []
     for name, rank in ranks:
-        found += [f"_{name}_size", *(f"_{name}_shape{k}" for k in range(rank))]
+        found += [f"_{name}_size"] * (name != LOOP)
+        found += [f"_{name}_shape{k}" for k in range(rank)]
     return found
 
 

@@ -13,11 +13,13 @@ from ...errors import DefinitionError, UnsupportedError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
 from ...op.keywords import check_keywords
+from ...scalar.cparse import LOOP
 from ...scalar.ir.nodes import Function
 from ...scalar.source.definitions import keep_sources
 from ...support.display import SourceText
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
+from .codes import CachedCodes
 from .parameters import (
     ParameterInfo,
     check_name,
@@ -27,7 +29,14 @@ from .parameters import (
     parse_parameters,
     resolve_types,
 )
-from .prepared import Prepared, check_outputs, input_kinds, signature
+from .prepared import (
+    Prepared,
+    check_outputs,
+    indexed,
+    input_kinds,
+    loop_shape,
+    signature,
+)
 from .sources import kernel_source
 
 __all__ = ["ElementwiseKernel"]
@@ -35,7 +44,7 @@ __all__ = ["ElementwiseKernel"]
 Types = tuple[tuple[str, np.dtype], ...]
 
 
-class ElementwiseKernel:
+class ElementwiseKernel(CachedCodes):
     """A kernel that computes each element of its outputs, as CuPy defines them.
 
     Parameters
@@ -59,7 +68,10 @@ class ElementwiseKernel:
         What a string is.
     options : tuple
         Of NVRTC, which compiles none of this: ignored with a warning.
-    loop_prep, after_loop : str
+    loop_prep : str
+        Statements in C before those of the first element: declarations of what all
+        elements share, which the body must not change.
+    after_loop : str
         Refused: what runs once per thread has no meaning here.
 
     Attributes
@@ -115,12 +127,14 @@ class ElementwiseKernel:
                                   "body stores, as in 'T y' or 'raw T y'")
         check_texts(preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
         python = check_language(operation, language, preamble)
-        for option, text in (("loop_prep", loop_prep), ("after_loop", after_loop)):
-            if text:
-                raise UnsupportedError(
-                    f"'{option}' runs once for each thread, of which an elementwise "
-                    "kernel here has none of its own; write what each element needs "
-                    "into the body, or use nf.rawkernel")
+        if after_loop:
+            raise UnsupportedError(
+                "'after_loop' runs once for each thread, of which an elementwise "
+                "kernel here has none of its own; write what each element needs "
+                "into the body, or use nf.rawkernel")
+        if loop_prep and python:
+            raise DefinitionError("'loop_prep' is C; a body in Python has its "
+                                  "constants in the function or around it")
         ignore_options(name, options)
         self.nin: int = len(self.in_params)
         self.nout: int = len(self.out_params)
@@ -132,8 +146,8 @@ class ElementwiseKernel:
         self.reduce_dims = reduce_dims
         self.no_return: bool = no_return
         self.return_tuple: bool = return_tuple
-        self._body = Body(operation, preamble, python)
-        self._codes: dict[tuple[np.dtype, ...], str] = {}
+        self._body = Body(operation, preamble, python, loop_prep)
+        super().__init__()
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         count_kernel(name)
 
@@ -147,16 +161,6 @@ class ElementwiseKernel:
                      for ps in (self.in_params, self.out_params))
         return f"<nbfused ElementwiseKernel {self.name}({ins}) -> ({outs})>"
 
-    @property
-    def cached_codes(self) -> dict[tuple[np.dtype, ...], str]:
-        """The text that runs for the input dtypes of each call so far."""
-        return dict(self._codes)
-
-    @property
-    def cached_code(self) -> str:
-        """The first of `cached_codes`; empty before the first call."""
-        return next(iter(self._codes.values()), "")
-
     def source(self, kind: str = "primal", dtype: str = "float32") -> str:
         """The text of what runs.
 
@@ -169,8 +173,10 @@ class ElementwiseKernel:
             What the placeholders stand for.
         """
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
-        ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
-        function = self._function(tuple(types.items()), ranks)
+        ranks = tuple((p.name, self._body.axes(p.name)) for p in self.in_params
+                      if p.raw)
+        ranks += ((LOOP, self._body.axes(LOOP)),) if self._body.places else ()
+        function = self._function(self.in_params, tuple(types.items()), ranks)
         return SourceText(kernel_source(
             function, self.in_params, self.out_params,
             tuple(p.dtype or types[p.ctype] for p in self.params), kind))
@@ -219,7 +225,7 @@ class ElementwiseKernel:
 
     def _run(self, inputs: list[Any], outs: list[Any],
              size: int | None) -> tuple[Any, ...]:
-        key = signature(self.in_params, inputs, outs, size)
+        key = signature(self.in_params, inputs, outs, size), self._rank(inputs, outs)
         found = self._prepared.get(key)
         if found is None:
             found = self._prepared[key] = self._prepare(inputs, outs, size)
@@ -237,18 +243,29 @@ class ElementwiseKernel:
         types = resolve_types(self.name, (*self.out_params, *self.in_params),
                               (*made, *given), numbers)
         dtypes = [p.dtype or types[p.ctype] for p in self.params]
-        kinds = input_kinds(self.name, self.in_params, inputs)
+        in_params = indexed(self.in_params, inputs)
+        kinds = input_kinds(in_params, inputs)
         check_outputs(self.name, self.out_params, outs, size)
         ranks = tuple((p.name, len(x.shape)) for p, x in
-                      zip(self.in_params, inputs, strict=True) if p.raw)
-        function = self._function(tuple(types.items()), ranks)
+                      zip(in_params, inputs, strict=True) if p.raw)
+        axes = self._rank(inputs, outs)
+        ranks += ((LOOP, axes),) if axes is not None else ()
+        function = self._function(in_params, tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
-        self._codes.setdefault(key, typed_text(
-            function, dtypes, frozenset(p.name for p in self.params if p.raw)))
-        return Prepared(self.name, self.in_params, self.out_params, self._body.python,
+        raw = frozenset(p.name for p in (*in_params, *self.out_params) if p.raw)
+        self._keep_code(key, lambda: typed_text(function, dtypes, raw))
+        return Prepared(self.name, in_params, self.out_params, self._body.python,
                         function, kinds, tuple(dtypes),
                         tuple(x is not None for x in outs), size is not None)
 
-    def _function(self, types: Types, ranks: Ranks) -> Function:
-        return elementwise_body(self._body, self.name, self.in_params, self.out_params,
+    def _rank(self, inputs: list[Any], outs: list[Any]) -> int | None:
+        """The number of axes of the loop, where the body asks for it."""
+        if not self._body.places:
+            return None
+        return len(loop_shape((*self.in_params, *self.out_params), (*inputs, *outs)
+                              ) or (0,))
+
+    def _function(self, in_params: tuple[ParameterInfo, ...], types: Types,
+                  ranks: Ranks) -> Function:
+        return elementwise_body(self._body, self.name, in_params, self.out_params,
                                 types, ranks)

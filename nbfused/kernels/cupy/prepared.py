@@ -12,12 +12,14 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...autograd import apply
-from ...errors import KernelTypeError, ShapeError
+from ...errors import ShapeError
 from ...op.base import is_number
+from ...scalar.cparse import LOOP
 from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Value, drop_params, used_params
 from ...specs import Map
 from ...specs.base import KEPT
+from ...specs.shapes import broadcast_shapes
 from ...specs.vjp.functions import compose
 from ...support.forks import cached_property
 from ...support.records import record
@@ -25,7 +27,8 @@ from .arguments import check_size, flat_output, flatten_raw, loop_array, number
 from .bodies import INDEX
 from .parameters import ParameterInfo
 
-__all__ = ["Prepared", "check_outputs", "implicit_kind", "input_kinds", "signature"]
+__all__ = ["Prepared", "check_outputs", "implicit_kind", "indexed", "input_kinds",
+           "loop_shape", "signature"]
 
 POINTS = "_points"
 
@@ -43,16 +46,26 @@ def signature(params: Sequence[ParameterInfo], inputs: Sequence[Any],
     return tuple(parts)
 
 
-def input_kinds(kernel: str, params: Sequence[ParameterInfo],
+def indexed(params: Sequence[ParameterInfo],
+            inputs: Sequence[Any]) -> tuple[ParameterInfo, ...]:
+    """The inputs; one that is raw and takes a number is a number, as in CuPy."""
+    return tuple(replace(p, raw=p.raw and not is_number(x))
+                 for p, x in zip(params, inputs, strict=True))
+
+
+def input_kinds(params: Sequence[ParameterInfo],
                 inputs: Sequence[Any]) -> dict[str, str]:
     """The kind of each input: element, raw or scalar."""
-    kinds = {}
-    for p, x in zip(params, inputs, strict=True):
-        if is_number(x) and p.raw:
-            raise KernelTypeError(f"{kernel}: '{p.name}' is raw and must be an array, "
-                                  f"got {x!r}")
-        kinds[p.name] = "scalar" if is_number(x) else "raw" if p.raw else "element"
-    return kinds
+    return {p.name: "scalar" if is_number(x) else "raw" if p.raw else "element"
+            for p, x in zip(params, inputs, strict=True)}
+
+
+def loop_shape(params: Sequence[ParameterInfo],
+               values: Sequence[Any]) -> tuple[int, ...] | None:
+    """The shape that the arrays which are not raw have together; None if none is."""
+    shapes = [tuple(x.shape) for p, x in zip(params, values, strict=True)
+              if not (p.raw or x is None or is_number(x))]
+    return broadcast_shapes(shapes) if shapes else None
 
 
 def check_outputs(kernel: str, params: Sequence[ParameterInfo], outs: Sequence[Any],
@@ -182,6 +195,10 @@ class Prepared:
         for p, x, dtype in zip(self.out_params, outs, self.dtypes[len(inputs):],
                                strict=True):
             found[p.name] = dtype.type(0) if x is None else x
+        if any(p.startswith(f"_{LOOP}_shape") for p in self.inputs):
+            shape = loop_shape((*self.in_params, *self.out_params), (*inputs, *outs))
+            found |= {f"_{LOOP}_shape{k}": n
+                      for k, n in enumerate(shape or (size or 0,))}
         if size is not None:
             found[POINTS] = loop_array(
                 size, [x for x in inputs if not is_number(x)],

@@ -20,6 +20,7 @@ from ...scalar.source.definitions import keep_sources
 from ...specs import Map
 from ...specs.shapes import Axes, broadcast_shapes, normalize_axes
 from .arguments import flatten_raw, number, on_stream, split
+from .codes import CachedCodes
 from .parameters import (
     ParameterInfo,
     check_name,
@@ -36,7 +37,7 @@ __all__ = ["ReductionKernel"]
 _KEYWORDS = ("axis", "keepdims", "out", "dtype", "stream")
 
 
-class ReductionKernel:
+class ReductionKernel(CachedCodes):
     """A reduction over axes, as CuPy defines it.
 
     Parameters
@@ -134,7 +135,7 @@ class ReductionKernel:
         self._slots = Slots(name, self.in_params, self.out_params, map_expr,
                             reduce_expr, post_map_expr, identity, reduce_type, preamble)
         check_slots(self._slots)
-        self._codes: dict[tuple[np.dtype, ...], str] = {}
+        super().__init__()
         count_kernel(name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,16 +147,6 @@ class ReductionKernel:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)
                      for ps in (self.in_params, self.out_params))
         return f"<nbfused ReductionKernel {self.name}({ins}) -> ({outs})>"
-
-    @property
-    def cached_codes(self) -> dict[tuple[np.dtype, ...], str]:
-        """The text of the slots for the input dtypes of each call so far."""
-        return dict(self._codes)
-
-    @property
-    def cached_code(self) -> str:
-        """The first of `cached_codes`; empty before the first call."""
-        return next(iter(self._codes.values()), "")
 
     def __call__(self, *args: Any, axis: Axes = None, keepdims: bool = False,
                  out: Any = None, dtype: Any = None, stream: Any = None,
@@ -210,9 +201,7 @@ class ReductionKernel:
                   for p, x in zip(self.in_params, inputs, strict=True)}
         shape, kept, axes = self._extent(values, axis)
         mapped = self._slots.mapped(tuple(types.items()), self._ranks(values), dtype)
-        key = tuple(d for d in given if d is not None)
-        if key not in self._codes:
-            self._codes[key] = mapped.text()
+        self._keep_code(tuple(d for d in given if d is not None), mapped.text)
         if mapped.reads and any(o is not None for o in outs):
             raise DefinitionError(f"{self.name}: 'post_map_expr' reads the output "
                                   f"{mapped.reads[0]!r} before it is assigned, which "

@@ -56,6 +56,8 @@ class Forward(Builder):
             match s:
                 case Let():
                     self.line = s.line or self.line
+                    if s.op == "print":  # the function itself does
+                        continue
                     self.statements.append(s)
                     self.let_tangent(s)
                 case If():

@@ -6,14 +6,15 @@ function.
 - `spelling` respells C++ as C, macros replaced; `unit` has it parsed by pycparser;
   `tree` tells facts of C's trees.
 - `scope.Scope` has the variables of one function; `statements`, `loops`, `switches`,
-  `expressions`, `calls`, `elements` and `structs` translate by the type of a node.
-- `functions`: a body as a scalar function, and the preamble's functions;
-  `kernels` joins all and parses kernels.
-- `types`: C's types and conversions; `values`: typed expressions;
-  `cuda_functions`: what CUDA defines.
+  `expressions`, `calling`, `elements`, `pointers` and `structs` translate by the type
+  of a node.
+- `functions`: a body as a scalar function; `kernels` joins all and parses kernels.
+- `types`: C's types and conversions; `values`: typed expressions; `cuda`: what CUDA
+  defines.
 """
 
+from .elements import LOOP
 from .functions import Parameter
 from .kernels import number_of, parse_c, parse_c_expression, type_of
 
-__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]
+__all__ = ["LOOP", "Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]

@@ -1,20 +1,25 @@
-"""Elements of arrays in C bodies: indexing, addresses, extents."""
+"""Elements of arrays in C bodies: indexing and extents."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .scope import ExpressionParser, Scope
 from .tree import kind
+from .types import INT64
 from .values import Typed, Variable, constant, converted, subscript
 
-__all__ = ["EXPRESSIONS", "address", "place"]
+__all__ = ["EXPRESSIONS", "LOOP", "nested", "place", "pointee", "rank", "refuse_bytes"]
 
-_INT64 = np.dtype(np.int64)
+#: What CuPy calls the shape of the loop, and the place in it.
+LOOP = "_ind"
+#: The prefix of what CuPy calls the array of an output that is not raw.
+OUTPUT = "_raw_"
+
 
 
 def _parse_element(scope: Scope, node: Any) -> Typed:
@@ -22,41 +27,71 @@ def _parse_element(scope: Scope, node: Any) -> Typed:
     base, indices = _unnested(node)
     if kind(base) == "FuncCall":
         return _extent(scope, node, base, indices)
+    single = pointee(scope, node)
+    if single is not None:
+        return Typed(ast.Name(single.name, ast.Load()), single.dtype)
     variable, index = place(scope, node)
+    if variable.leaves:
+        parts = (subscript(n, index, ast.Load()) for n in variable.leaves)
+        return Typed(nested(variable.dtype, parts), variable.dtype)
     return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
 
 
-def place(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
-    """The array and the flat index of an element."""
+def nested(dtype: np.dtype, parts: Iterator[ast.expr]) -> ast.expr:
+    """The value of a struct from its numbers."""
+    if dtype.names is None:
+        return next(parts)
+    return ast.Tuple([nested(dtype[n], parts) for n in dtype.names], ast.Load())
+
+
+def place(scope: Scope, node: Any,
+          bytes_too: bool = False) -> tuple[Variable, ast.expr]:
+    """The array and the flat index of an element; of a byte, if that will do."""
     base, indices = _unnested(node)
     variable = scope.lookup(getattr(base, "name", None) or "")
     if variable is None:
         scope.refuse(node, f"{getattr(base, 'name', 'this')!r} is not declared")
+    if variable.kind == "unset":
+        scope.refuse(node, f"the pointer {base.name!r} has no array yet; give it one, "
+                           f"as in {base.name} = &x[k]")
     if variable.kind == "value":
         scope.refuse(node, f"{base.name!r} is a number, it cannot be indexed; "
-                           f"declare it as 'raw' to index it by hand")
+                           "declare it as 'raw' and pass an array to index it")
+    if variable.held is not None and not bytes_too:
+        refuse_bytes(scope, node, variable)
     if variable.kind == "raw":
-        return variable, _raw_index(scope, node, base.name, indices)
+        return variable, _moved(variable, _raw_index(scope, node, base.name, indices))
     if len(indices) != len(variable.shape):
         scope.refuse(node, f"{base.name!r} has {len(variable.shape)} dimensions, "
                            f"got {len(indices)} indices")
-    return variable, _flat([scope.typed(k) for k in indices],
-                           [constant(n) for n in variable.shape])
+    return variable, _moved(variable, _flat([scope.typed(k) for k in indices],
+                                            [constant(n) for n in variable.shape]))
 
 
-def address(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
-    """The array and the index of ``&x[i]``, or of ``x + i``."""
-    if kind(node) == "BinaryOp" and node.op == "+" and kind(node.left) == "ID":
-        variable = scope.lookup(node.left.name)
-        if variable is not None and variable.kind == "raw":
-            return variable, _flat([scope.typed(node.right)], [constant(1)])
-    if kind(node) != "UnaryOp" or node.op != "&" or kind(node.expr) != "ArrayRef":
-        scope.refuse(node, "the address of an element of a raw array is expected "
-                           "here, as in atomicAdd(&y[i], x)")
-    variable, index = place(scope, node.expr)
-    if variable.kind != "raw":
-        scope.refuse(node, f"{variable.name!r} must be a raw array")
-    return variable, index
+def refuse_bytes(scope: Scope, node: Any, variable: Variable) -> NoReturn:
+    """Refuse to read or write a single byte of an array of another type."""
+    scope.refuse(node, f"a byte of {variable.name!r}, an array of {variable.held}, is "
+                       "not read or written here; cast the pointer back, as in "
+                       "*(T*)&p[k]")
+
+
+def _moved(variable: Variable, index: ast.expr) -> ast.expr:
+    """An index that counts from where a pointer points to."""
+    if not variable.offset:
+        return index
+    return ast.BinOp(ast.Name(variable.offset, ast.Load()), ast.Add(), index)
+
+
+def pointee(scope: Scope, node: Any) -> Variable | None:
+    """The value that ``*p`` and ``p[0]`` are, where `p` points to one variable."""
+    inner = node.expr if kind(node) == "UnaryOp" else node.name
+    variable = scope.lookup(inner.name) if kind(inner) == "ID" else None
+    if variable is None or variable.kind != "pointee":
+        return None
+    if kind(node) == "ArrayRef" and scope.typed(node.subscript).number != 0:
+        scope.refuse(node, f"{inner.name!r} points to one variable, which is "
+                           f"{inner.name}[0]")
+    return variable
 
 
 def _raw_index(scope: Scope, node: Any, name: str, indices: Sequence[Any]) -> ast.expr:
@@ -85,7 +120,7 @@ def _flat(indices: Sequence[Typed], shape: Sequence[ast.expr]) -> ast.expr:
         return constant(total)
     found: ast.expr | None = None
     for k, n in zip(indices, shape, strict=True):
-        index = converted(k, _INT64)
+        index = converted(k, INT64)
         found = index if found is None else ast.BinOp(
             ast.BinOp(found, ast.Mult(), n), ast.Add(), index)
     assert found is not None
@@ -98,11 +133,61 @@ def _extent(scope: Scope, node: Any, base: Any, indices: Sequence[Any]) -> Typed
     owner = getattr(getattr(target, "name", None), "name", "")
     field = getattr(getattr(target, "field", None), "name", "")
     axis = scope.typed(indices[0]).number
+    if owner.startswith(OUTPUT) and field == "shape" and _is_output(scope, owner):
+        owner = LOOP
+    if owner == LOOP and field == "get" and len(indices) == 1:
+        return _loop_index(scope, node, axis)
+    if field == "strides" and len(indices) == 1:
+        return _stride(scope, node, owner, axis)
     variable = scope.lookup(f"_{owner}_{field}{axis}")
     if variable is None or len(indices) > 1:
-        scope.refuse(node, "only x.shape()[k] of a raw x with a known k is "
-                           "understood here")
+        scope.refuse(node, "only x.shape()[k] of a raw x, _ind.shape()[k] and "
+                           "_ind.get()[k], with a known k below the number of axes, "
+                           "are understood here")
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
+
+
+def _is_output(scope: Scope, owner: str) -> bool:
+    """True for the array of an output, which has the shape of the loop."""
+    variable = scope.blocks[0].get(owner.removeprefix(OUTPUT))
+    return variable is not None and variable.kind == "value" and not variable.constant
+
+
+def _stride(scope: Scope, node: Any, owner: str, axis: Any) -> Typed:
+    """Parse ``x.strides()[k]``, in bytes; a raw array lies in C order."""
+    array, count = scope.lookup(owner), rank(scope, owner)
+    if array is None or array.kind != "raw" or count is None or not isinstance(
+            axis, int) or not 0 <= axis < count:
+        scope.refuse(node, "x.strides()[k] needs a raw x and a known k below the "
+                           "number of its axes")
+    found = Typed(constant(array.dtype.itemsize), INT64)
+    for k in range(axis + 1, count):
+        extent = ast.Name(scope.blocks[0][f"_{owner}_shape{k}"].name, ast.Load())
+        found = Typed(ast.BinOp(found.node, ast.Mult(), extent), INT64)
+    return Typed(converted(Typed(found.node, np.dtype(np.bool_)), INT64), INT64)
+
+
+def rank(scope: Scope, owner: str) -> int | None:
+    """The number of axes of a raw array, or of the loop; None if it is unknown."""
+    found = 0
+    while scope.lookup(f"_{owner}_shape{found}") is not None:
+        found += 1
+    return found or None
+
+
+def _loop_index(scope: Scope, node: Any, axis: Any) -> Typed:
+    """Parse ``_ind.get()[k]``, the place of the element along an axis of the loop."""
+    count = rank(scope, LOOP) or 0
+    if not isinstance(axis, int) or not 0 <= axis < count:
+        scope.refuse(node, f"the axis of _ind.get()[k] must be known and below {count}")
+    extents = [scope.blocks[0][f"_{LOOP}_shape{k}"] for k in range(axis, count)]
+    index = scope.blocks[0]["i"]
+    found: ast.expr = ast.Name(index.name, ast.Load())
+    for e in extents[1:]:
+        found = ast.BinOp(found, ast.FloorDiv(), ast.Name(e.name, ast.Load()))
+    if axis:  # along the first it stays below the extent
+        found = ast.BinOp(found, ast.Mod(), ast.Name(extents[0].name, ast.Load()))
+    return Typed(found, index.dtype)
 
 
 def _unnested(node: Any) -> tuple[Any, list[Any]]:

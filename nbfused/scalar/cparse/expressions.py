@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..source.resolve import Operation
-from .cuda_functions import CONSTANTS, divide
-from .scope import ExpressionParser, Scope
+from .cuda.functions import CONSTANTS, divide
+from .scope import Before, ExpressionParser, Scope
 from .tree import kind, walk
 from .types import common_dtype, promote
 from .values import Typed, Variable, call, converted, literal, operand, store
 
-__all__ = ["BOOL", "EXPRESSIONS", "as_type", "combine"]
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine"]
 
 BOOL = np.dtype(np.bool_)
 _INT8 = np.dtype(np.int8)
@@ -32,7 +32,7 @@ _ARITHMETIC: Mapping[str, type[ast.operator]] = {
     ">>": ast.RShift,
 }
 _LOGICAL: Mapping[str, type[ast.boolop]] = {"&&": ast.And, "||": ast.Or}
-_COMPARISON: Mapping[str, type[ast.cmpop]] = {
+COMPARISONS: Mapping[str, type[ast.cmpop]] = {
     "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq,
     "!=": ast.NotEq,
 }
@@ -94,8 +94,8 @@ def _parse_name(scope: Scope, node: Any) -> Typed:
     if variable is None:
         scope.refuse(node, f"{node.name!r} is not declared")
     if variable.kind != "value":
-        scope.refuse(node, f"{node.name!r} is an array; index it, as in "
-                           f"{node.name}[i]")
+        scope.refuse(node, f"{node.name!r} is " + _NO_NUMBER[variable.kind].format(
+            node.name))
     if variable.number is not None:
         return literal(variable.number, variable.dtype)
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
@@ -112,13 +112,26 @@ def _parse_binary(scope: Scope, node: Any) -> Typed:
     if node.op in _LOGICAL:
         return _parse_logical(scope, node)
     chain = [node]  # a long sum is deep on its left, which takes no recursion
-    while isinstance(chain[-1].left, type(node)) and \
-            chain[-1].left.op not in _LOGICAL:
+    while isinstance(chain[-1].left, type(node)) and not (
+            chain[-1].left.op in _LOGICAL or _of_pointers(scope, chain[-1].left)):
         chain.append(chain[-1].left)
     found = scope.typed(chain[-1].left)
     for inner in reversed(chain):
         found = combine(scope, inner, inner.op, found, scope.typed(inner.right))
     return found
+
+
+def _of_pointers(scope: Scope, node: Any) -> bool:
+    """True if an operator may have two pointers as operands, as in ``q - p``."""
+    return all(_may_point(scope, n) for n in (node.left, node.right))
+
+
+def _may_point(scope: Scope, node: Any) -> bool:
+    if kind(node) == "BinaryOp":
+        return node.op in ("+", "-") and _may_point(scope, node.left)
+    variable = scope.lookup(node.name) if kind(node) == "ID" else None
+    return variable.kind in ("raw", "local") if variable else \
+        kind(node) in ("UnaryOp", "Cast") and getattr(node, "op", "&") == "&"
 
 
 def _parse_logical(scope: Scope, node: Any) -> Typed:
@@ -143,7 +156,7 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     if op in _INTEGERS and (dtype.kind not in "iu" or b.dtype.kind not in "biu"):
         scope.refuse(node, f"the operator {op} takes integers, got {a.dtype} and "
                            f"{b.dtype}" + "; use fmod" * (op == "%"))
-    if op in _COMPARISON and dtype.kind == "c" and op not in ("==", "!="):
+    if op in COMPARISONS and dtype.kind == "c" and op not in ("==", "!="):
         scope.refuse(node, "complex numbers are not ordered; compare .real()")
     if a.number is not None and b.number is not None:
         folded = _folded(op, a, b, dtype)
@@ -152,8 +165,8 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     both = a.number is not None and b.number is not None
     convert = converted if both else operand
     left, right = convert(a, dtype), convert(b, dtype)
-    if op in _COMPARISON:
-        return Typed(ast.Compare(left, [_COMPARISON[op]()], [right]), BOOL)
+    if op in COMPARISONS:
+        return Typed(ast.Compare(left, [COMPARISONS[op]()], [right]), BOOL)
     if dtype.kind == "i" and op in "/%":
         scope.unit.outside |= {".divide": divide(), ".fmod": Operation("fmod")}
         return Typed(call("divide" if op == "/" else "fmod", converted(a, dtype),
@@ -223,21 +236,16 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
 
     The change runs before the statement, so nothing else in that may name `k`.
     """
-    before, step = scope.before, kind(node) == "UnaryOp"
+    step = kind(node) == "UnaryOp"
     target = node.expr if step else node.lvalue
     variable = scope.lookup(target.name) if kind(target) == "ID" else None
-    what = f"{node.op.lstrip('p')} inside an expression"
     if variable is None or variable.kind != "value" or variable.constant:
-        scope.refuse(node, f"{what} changes variables only, no elements, members or "
-                           "constants; make it a statement of its own")
-    if before is None:
-        scope.refuse(node, f"{what} that is computed under a condition is not "
-                           "understood here; make it a statement of its own")
+        scope.refuse(node, f"{node.op.lstrip('p')} inside an expression changes "
+                           "variables only, no elements, members or constants; make it "
+                           "a statement of its own")
+    before = changes_before(scope, node, variable)
     if id(node) in before.values:
         return before.values[id(node)]
-    if _named(scope, before.root, variable) > _named(scope, node, variable):
-        scope.refuse(node, f"{target.name!r} is named beside a {what}, where C++ "
-                           "leaves the order open; make it a statement of its own")
     old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
     new = combine(scope, node, node.op[-1], old, literal(1, _INT32)) if step else \
         scope.value(node.rvalue)
@@ -253,6 +261,20 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
                                         converted(new, variable.dtype)))
     before.values[id(node)] = found
     return found
+
+
+def changes_before(scope: Scope, node: Any, variable: Variable) -> Before:
+    """The place of a change inside an expression, whose variable is named once."""
+    before, what = scope.before, f"{node.op.lstrip('p')} inside an expression"
+    if before is None:
+        scope.refuse(node, f"{what} that is computed under a condition is not "
+                           "understood here; make it a statement of its own")
+    if id(node) not in before.values and \
+            _named(scope, before.root, variable) > _named(scope, node, variable):
+        name = (node.expr if kind(node) == "UnaryOp" else node.lvalue).name
+        scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
+                           "leaves the order open; make it a statement of its own")
+    return before
 
 
 def _named(scope: Scope, node: Any, variable: Variable) -> int:
@@ -273,15 +295,19 @@ def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
         return None
     try:
         number = _FOLDS[op](x.number, y.number)
-        return literal(number, BOOL if op in _COMPARISON else dtype)
+        return literal(number, BOOL if op in COMPARISONS else dtype)
     except (OverflowError, TypeError):
         return None
 
 
-_UNARY = {
-    "*": "a pointer is not understood here; index the array",
-    "&": "the address of a value is not understood here; only atomics take one",
-}
+_ARRAY = "an array; index it, as in {}[i]"
+#: What a variable is that is no number, and the way out.
+_NO_NUMBER = {"raw": _ARRAY, "local": _ARRAY,
+              "lambda": "a lambda; call it, as in {}(x)",
+              "pointee": "a pointer; take its value, as in *{}",
+              "unset": "a pointer that has no array yet; give {} one, as in &x[k]"}
+_UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by "
+               "functions of the preamble only"}
 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,

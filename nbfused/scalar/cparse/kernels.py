@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -14,9 +14,11 @@ from ...errors import ScalarSyntaxError
 from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
-from . import calls, elements, expressions, loops, statements, structs, switches
+from . import elements, expressions, loops, pointers, statements, structs, switches
+from .calling import calls
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
+from .tree import has_atomics, kind, stores, walk
 from .unit import KERNEL, Unit
 from .values import Variable
 
@@ -25,14 +27,14 @@ __all__ = ["number_of", "parse_c", "parse_c_expression", "type_of"]
 #: The C of kernels: a parser for each type of node.
 _GRAMMAR = Grammar(
     {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS,
-     **structs.EXPRESSIONS},
+     **pointers.EXPRESSIONS, **structs.EXPRESSIONS},
     {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS})
 
 
 @lru_cache(maxsize=1024)
 def parse_c(body: str, name: str, params: tuple[Parameter, ...],
             types: tuple[tuple[str, np.dtype], ...] = (),
-            preamble: str = "") -> Function:
+            preamble: str = "", first: str = "") -> Function:
     """The scalar function of the statements of a kernel.
 
     Parameters
@@ -48,6 +50,8 @@ def parse_c(body: str, name: str, params: tuple[Parameter, ...],
         What further names of types stand for: the placeholders.
     preamble : str
         Functions and macros.
+    first : str
+        Statements before those of the first element, which declare what all share.
 
     Returns
     -------
@@ -62,8 +66,40 @@ def parse_c(body: str, name: str, params: tuple[Parameter, ...],
     """
     unit = Unit(name, dict(types), preamble, {p.name for p in params})
     with _deep(unit):
-        tree = unit.read(body, f"void {KERNEL}(void) {{", ";\n}")
+        tree = unit.read(body, f"void {KERNEL}(void) {{", ";\n}", first)
+        if first:
+            _check_shared(unit, tree, {p.name for p in params})
         return _kernel(unit, tree, params)
+
+
+def _check_shared(unit: Unit, tree: Any, params: Set[str]) -> None:
+    """Refuse a `loop_prep` that does more than declare what all elements share."""
+    *first, body = tree.body.block_items
+    shared = {n.name for s in first for n in walk(s) if kind(n) == "Decl"}
+    carried = sorted(shared & stores(body, unit.changes))
+    if carried:
+        change = next(n for n in walk(body) if kind(n) in ("Assignment", "UnaryOp",
+                                                           "FuncCall")
+                      and carried[0] in stores(n, unit.changes))
+        unit.refuse(change, f"{carried[0]!r} of loop_prep is changed by the body, and "
+                          "would be carried from one element of a thread to its next; "
+                          "declare it in the body")
+    for statement in first:
+        written = sorted(stores(statement, unit.changes) & params - shared)
+        printed = any(kind(n) == "FuncCall" and getattr(n.name, "name", "") == "printf"
+                      for n in walk(statement))
+        if printed:
+            unit.refuse(statement, "printf() in loop_prep prints once for each thread, "
+                                   "of which a body knows nothing; print in the body, "
+                                   "as in if (i == 0) printf(…)")
+        if written or has_atomics(statement, unit.changes):
+            unit.refuse(statement, f"loop_prep writes to {(written or ['memory'])[0]!r}"
+                                   ", once for each thread, of which a body knows "
+                                   "nothing; write in the body")
+        if "i" not in shared and any(kind(n) == "ID" and n.name == "i"
+                                     for n in walk(statement)):
+            unit.refuse(statement, "loop_prep runs before the first element, and i has "
+                                   "no value there; name it in the body")
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""Loops of C bodies: those that count become ``for``, the others ``while``."""
+"""Loops of C bodies, ``for`` if they count, else ``while``; and ``goto``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ..source.resolve import Operation
 from .expressions import as_type
 from .scope import Last, Scope, StatementParser
 from .tree import has_atomics, kind, stores, walk
-from .types import common_dtype
+from .types import INT64, common_dtype
 from .values import Typed, call, constant, converted, store
 
 __all__ = ["STATEMENTS"]
 
-_INT64 = np.dtype(np.int64)
 #: Bounds of unsigned 64-bit counters end here: nobody counts that far.
 _MOST = np.iinfo(np.int64).max
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -138,7 +137,7 @@ def _range(scope: Scope, decl: Any, dtype: np.dtype,
     scope.unit.outside |= {".range": range, ".min": Operation("min")}
     limits = [first, last] if stride == 1 else [first, last, constant(stride)]
     counter = scope.declare(decl.name, dtype, constant=True)
-    if dtype == _INT64:
+    if dtype == INT64:
         return ast.For(store(counter.name), call("range", *limits),
                        _loop_body(scope, body) or [ast.Pass()], [])
     scope.taken.add(f"{counter.name}_0")
@@ -154,7 +153,7 @@ def _whole(value: Typed, more: int = 0) -> ast.expr:
         return constant(min(int(value.number.real), _MOST - 1) + more)
     if value.dtype == np.uint64:
         value = Typed(call("min", value.node, constant(_MOST - 1)), value.dtype)
-    found = converted(value, _INT64)
+    found = converted(value, INT64)
     return ast.BinOp(found, ast.Add(), constant(more)) if more else found
 
 
@@ -163,7 +162,8 @@ def _counter(node: Any) -> tuple[Any, str, Any, Any] | None:
     decls: Sequence[Any] = node.init.decls if kind(node.init) == "DeclList" \
         else ()
     test, step = node.cond, node.next
-    if len(decls) != 1 or decls[0].init is None or kind(test) != "BinaryOp" \
+    if len(decls) != 1 or decls[0].init is None or \
+            kind(decls[0].type) != "TypeDecl" or kind(test) != "BinaryOp" \
             or test.op not in _TURNED:
         return None
     name, op, limit = decls[0].name, test.op, test.right
@@ -185,6 +185,36 @@ def _step(step: Any, name: str, sign: str) -> Sequence[Any] | None:
     return None
 
 
+def _parse_goto(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``goto done;``: what stands behind the label, and the end of the function.
+
+    The label stands at the first level of the function, further down.
+    """
+    nodes, here, depth = scope.reached
+    labels = [k for k, n in enumerate(nodes) if kind(n) == "Label"
+              and n.name == node.name]
+    if not labels:
+        scope.refuse(node, f"there is no label {node.name!r} at the first level of the "
+                           "function; write a loop or a branch")
+    if labels[0] <= here:
+        scope.refuse(node, f"goto {node.name} leads back; write a loop")
+    inside, around = scope.blocks, scope.before_continue
+    scope.blocks, scope.before_continue = inside[:depth], []
+    try:
+        with scope.block():
+            found = scope.body(nodes, labels[0])
+    finally:
+        scope.blocks, scope.before_continue = inside, around
+    last = nodes[-1].stmt if kind(nodes[-1]) == "Label" else nodes[-1]
+    return found if kind(last) == "Return" else [*found, *scope.leave(None)]
+
+
+def _parse_label(scope: Scope, node: Any) -> list[ast.stmt]:
+    """Parse ``done: …``, reached from above."""
+    return scope.statement(node.stmt)
+
+
 STATEMENTS: dict[str, StatementParser] = {
     "For": _parse_for, "While": _parse_while, "DoWhile": _parse_do_while,
+    "Goto": _parse_goto, "Label": _parse_label,
 }

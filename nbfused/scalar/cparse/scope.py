@@ -79,6 +79,9 @@ class Scope:
         be left out.
     leave
         Gives the statements that leave the function: what ``return`` becomes.
+    reached
+        The statements of the function, the one that is parsed, the number of blocks
+        around them.
     """
 
     def __init__(self, grammar: Grammar, unit: Unit, source: Source) -> None:
@@ -90,6 +93,7 @@ class Scope:
         self.before_continue: list[Last] = []
         self.before: Before | None = None
         self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
+        self.reached: tuple[Sequence[Any], int, int] = (), 0, 0
 
     def refuse(self, node: Any, message: str) -> NoReturn:
         """Raise a `ScalarSyntaxError` at a node of C."""
@@ -213,6 +217,15 @@ class Scope:
                 new += ast.iter_child_nodes(n)
         return found
 
+    def body(self, nodes: Sequence[Any], first: int = 0) -> list[ast.stmt]:
+        """The statements of a function from the `first` on."""
+        outer, found = self.reached, list[ast.stmt]()
+        for k in range(first, len(nodes)):
+            self.reached = nodes, k, len(self.blocks)
+            found += self.statement(nodes[k])
+        self.reached = outer
+        return found
+
     def statements(self, nodes: Sequence[Any]) -> list[ast.stmt]:
         """Statements in order."""
         return [s for node in nodes for s in self.statement(node)]
@@ -221,4 +234,4 @@ class Scope:
 _WORDS = {"InitList": "a list in braces", "ExprList": "the comma operator",
           "CompoundLiteral": "a literal in braces after a cast", "Typename": "a type",
           "Case": "a case inside a block of another", "Default": "a default inside a "
-          "block of another", "Goto": "a goto", "Label": "a label"}
+          "block of another"}

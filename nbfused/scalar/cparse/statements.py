@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..source.resolve import Operation
-from .calls import arguments, effects_of
-from .cuda_functions import ATOMICS
-from .elements import address, place
+from .calling.calls import arguments, effects_of
+from .calling.lambdas import declare_lambda
+from .calling.printing import parse_printf
+from .cuda.functions import ATOMICS
+from .elements import pointee
 from .expressions import as_type, combine
+from .pointers import address, declare_pointer, element_of, move_pointer
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
-from .structs import from_list, member_of
+from .structs import element, flat, from_list, leaf_names, member_of, owner
 from .tree import has_atomics, kind
 from .values import (
     Typed,
     Variable,
     call,
+    constant,
     converted,
     literal,
     member,
@@ -62,8 +68,11 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     _check_new(scope, node)
     if kind(node.type) == "ArrayDecl":
         return _local_array(scope, node)
+    key = getattr(node.init, "name", None)
+    if isinstance(key, str) and key in scope.unit.spelling.captures:
+        return declare_lambda(scope, node, key)
     if kind(node.type) == "PtrDecl":
-        scope.refuse(node, "pointers are not understood here; index the array")
+        return declare_pointer(scope, node)
     if REFERENCE in node.quals:
         return _alias(scope, node)
     called = effects_of(scope, node.init)
@@ -76,9 +85,9 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
     dtype = scope.dtype(node, value)
     start = from_list(scope, node, dtype, node.init.exprs) if listed else value
     start = as_type(scope, node, start or zero(dtype), dtype)
-    constant = "const" in node.quals
-    target = scope.declare(node.name, dtype, constant=constant,
-                           number=start.number if constant else None)
+    fixed = "const" in node.quals
+    target = scope.declare(node.name, dtype, constant=fixed,
+                           number=start.number if fixed else None)
     return [_assign(scope, node, target, start)]
 
 
@@ -119,17 +128,23 @@ def _check_new(scope: Scope, node: Any) -> None:
 def _local_array(scope: Scope, node: Any) -> list[ast.stmt]:
     """An array of the body: its elements are variables."""
     shape, dtype = _extents(scope, node), scope.dtype(node)
-    if dtype.names is not None:
-        scope.refuse(node, f"{node.name!r} is an array of structs; make one of each "
-                           "member")
     given = list(getattr(node.init, "exprs", () if node.init is None
                          else (node.init,)))
-    values = [literal(0, dtype) if v is None else scope.typed(v)
+    values = [zero(dtype) if v is None else element(scope, v, dtype)
               for v in _fill(scope, node, given, shape)]
     array = scope.declare(node.name, dtype, "local", shape, "const" in node.quals)
+    if dtype.names is None:
+        return [_list(scope, array.name, [converted(v, dtype) for v in values])]
+    array = scope.blocks[-1][node.name] = replace(
+        array, leaves=tuple(leaf_names(scope, array)))
+    numbers = zip(*map(flat, values), strict=True)
+    return [_list(scope, n, v) for n, v in zip(array.leaves, numbers, strict=True)]
+
+
+def _list(scope: Scope, name: str, values: Sequence[ast.expr]) -> ast.stmt:
+    """An array of numbers gets its elements."""
     scope.unit.outside[".list"] = list
-    return [ast.Assign([store(array.name)], call("list", ast.Tuple(
-        [converted(v, dtype) for v in values], ast.Load())))]
+    return ast.Assign([store(name)], call("list", ast.Tuple([*values], ast.Load())))
 
 
 def _extents(scope: Scope, node: Any) -> tuple[int, ...]:
@@ -155,24 +170,28 @@ def _fill(scope: Scope, node: Any, given: list[Any],
 
     What stands in braces of its own fills one part of the array, as in C.
     """
-    count, found = len(given), _take(scope, node, given, shape)
+    struct = scope.dtype(node).names is not None
+    count, found = len(given), _take(scope, node, given, shape, struct)
     if given:
         scope.refuse(node, f"{node.name!r} has {shape[0]} elements, got {count}")
     return found
 
 
-def _take(scope: Scope, node: Any, given: list[Any],
-          shape: tuple[int, ...]) -> list[Any]:
-    """The values of `_fill`; the rest stays in the list."""
+def _take(scope: Scope, node: Any, given: list[Any], shape: tuple[int, ...],
+          struct: bool) -> list[Any]:
+    """The values of `_fill`; the rest stays in the list.
+
+    What stands in braces is one element of an array of structs.
+    """
     found: list[Any] = []
     for _ in range(shape[0]):
         if not given:
             found += [None] * prod(shape[1:])
-        elif kind(given[0]) == "InitList":
+        elif kind(given[0]) == "InitList" and not (struct and len(shape) == 1):
             part = list(given.pop(0).exprs)
             found += _fill(scope, node, part, shape[1:] or (1,))
         elif shape[1:]:
-            found += _take(scope, node, given, shape[1:])
+            found += _take(scope, node, given, shape[1:], struct)
         else:
             found.append(given.pop(0))
     return found
@@ -188,6 +207,9 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``x = …``, ``x += …``, ``x = y = …``."""
     first: list[ast.stmt] = []
     right = node.rvalue
+    moved = _moves(scope, node)
+    if moved is not None:
+        return moved
     if kind(right) == "Assignment":
         first, right = scope.statement(right), right.lvalue
     called = effects_of(scope, right)
@@ -201,6 +223,21 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     return [*first, _put(scope, node, node.lvalue, value)]
 
 
+def _moves(scope: Scope, node: Any) -> list[ast.stmt] | None:
+    """The statements of an assignment or a step of a pointer; None of another."""
+    from pycparser.c_ast import BinaryOp, Constant
+
+    step = kind(node) == "UnaryOp"
+    target = node.expr if step else node.lvalue
+    found = scope.lookup(target.name) if kind(target) == "ID" else None
+    if found is None or found.kind not in ("raw", "local", "unset"):
+        return None
+    value = Constant("int", "1", node.coord) if step else node.rvalue
+    if node.op != "=":
+        value = BinaryOp(node.op.lstrip("p")[0], target, value, node.coord)
+    return move_pointer(scope, node, found, value)
+
+
 def _check_once(scope: Scope, target: Any) -> None:
     """Refuse an index that would be computed twice, which adds twice."""
     if has_atomics(target, scope.unit.changes):
@@ -211,7 +248,7 @@ def _check_once(scope: Scope, target: Any) -> None:
 
 def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a variable or to an element."""
-    if kind(target) == "ArrayRef":
+    if kind(target) == "ArrayRef" or (kind(target) == "UnaryOp" and target.op == "*"):
         return _put_element(scope, node, target, value)
     if kind(target) == "StructRef":
         return _put_member(scope, node, target, value)
@@ -232,23 +269,45 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
 def _put_member(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a member: the struct gets a new value, as a tuple would."""
     place = member_of(scope, target)
-    whole = scope.value(target.name)
+    whole = scope.value(owner(target))
     names = whole.dtype.names or ()
     parts = [member(whole, k).node for k in range(len(names))]
     parts[names.index(target.field.name)] = converted(
         as_type(scope, node, value, place.dtype), place.dtype)
-    return _put(scope, node, target.name,
+    return _put(scope, node, owner(target),
                 Typed(ast.Tuple(parts, ast.Load()), whole.dtype))
 
 
 def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to an element of an array."""
-    variable, index = place(scope, target)
+    single = pointee(scope, target)
+    if single is not None and not single.constant:
+        return _assign(scope, node, single, value)
+    variable, index = (single, constant(0)) if single else element_of(scope, target)
     if variable.constant:
         scope.refuse(node, f"{variable.name!r} is an input or const; only outputs "
                            "and variables are written to")
-    stored = converted(as_type(scope, node, value, variable.dtype), variable.dtype)
-    return ast.Assign([subscript(variable.name, index, ast.Store())], stored)
+    value = as_type(scope, node, value, variable.dtype)
+    if variable.leaves:
+        return _put_struct(scope, target, variable, index, value)
+    return ast.Assign([subscript(variable.name, index, ast.Store())],
+                      converted(value, variable.dtype))
+
+
+def _put_struct(scope: Scope, target: Any, variable: Variable, index: ast.expr,
+                value: Typed) -> ast.stmt:
+    """Store to an element of an array of structs, all of its numbers at once."""
+    _check_once(scope, target)
+    if isinstance(value.node, ast.Call) and scope.before is not None:
+        kept = scope.declare(f"__{variable.name}_new", value.dtype)
+        scope.before.statements.append(ast.Assign([store(kept.name)], value.node))
+        value = Typed(ast.Name(kept.name, ast.Load()), value.dtype)
+    numbers: list[ast.expr] = [subscript(n, index, ast.Store())
+                               for n in variable.leaves]
+    values = flat(value)
+    if len(values) == 1:
+        return ast.Assign(numbers, values[0])
+    return ast.Assign([ast.Tuple(numbers, ast.Store())], ast.Tuple(values, ast.Load()))
 
 
 def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:
@@ -256,6 +315,9 @@ def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:
     if node.op[-1] not in "+-" or len(node.op) < 2:
         scope.typed(node)
         return []
+    moved = _moves(scope, node)
+    if moved is not None:
+        return moved
     _check_once(scope, node.expr)
     value = combine(scope, node, node.op[-1], scope.typed(node.expr),
                     literal(1, np.dtype(np.int32)))
@@ -268,13 +330,17 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
     if called is not None:
         return called.statements
     name, args = getattr(node.name, "name", ""), arguments(node)
+    if name == "printf":
+        return parse_printf(scope, node, args)
     found = scope.typed(node)
-    if name == "atomicAdd":  # without the old value: this one has a derivative
-        variable, index = address(scope, args[0])
+    if name in ("atomicAdd", "atomicSub"):  # whose old value nobody uses: it is linear
+        variable, index, _ = address(scope, args[0])
+        value = as_type(scope, node, scope.typed(args[1]), variable.dtype)
+        if name == "atomicSub":
+            value = combine(scope, node, "-", literal(0, variable.dtype), value)
         scope.unit.outside[".atomic_add"] = Operation("atomic_add")
         return [ast.Expr(call("atomic_add", ast.Name(variable.name, ast.Load()),
-                              index, converted(scope.typed(args[1]),
-                                               variable.dtype)))]
+                              index, converted(value, variable.dtype)))]
     written = name in ATOMICS or scope.unit.changes(node)
     return [ast.Expr(found.node)] if written else []
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .elements import nested, rank
 from .expressions import as_type
 from .scope import ExpressionParser, Scope
 from .tree import kind
-from .values import Typed, Variable, converted, member, zero
+from .values import Typed, Variable, converted, literal, member, zero
 
-__all__ = ["EXPRESSIONS", "flat", "from_list", "leaf_names", "member_of", "nested"]
+__all__ = ["EXPRESSIONS", "element", "flat", "from_list",
+           "from_names",
+           "leaf_names", "member_of", "owner"]
 
 
 def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) -> Typed:
@@ -24,14 +27,14 @@ def from_list(scope: Scope, node: Any, dtype: np.dtype, given: Sequence[Any]) ->
         scope.refuse(node, f"the list in braces takes {len(names)}{members}; got "
                            f"{len(given)}")
     if dtype.names is None:
-        return _element(scope, given[0], dtype) if given else zero(dtype)
-    parts = [_element(scope, given[k], dtype[n]) if k < len(given) else zero(dtype[n])
+        return element(scope, given[0], dtype) if given else zero(dtype)
+    parts = [element(scope, given[k], dtype[n]) if k < len(given) else zero(dtype[n])
              for k, n in enumerate(names)]
     return Typed(ast.Tuple([converted(p, p.dtype) for p in parts], ast.Load()), dtype)
 
 
-def _element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
-    """One value of a list, which may be a list."""
+def element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
+    """One value of a list, converted; it may be a list."""
     if kind(node) == "InitList":
         return from_list(scope, node, dtype, node.exprs)
     if kind(node) == "NamedInitializer":
@@ -41,10 +44,11 @@ def _element(scope: Scope, node: Any, dtype: np.dtype) -> Typed:
 
 def member_of(scope: Scope, node: Any) -> Typed:
     """Parse ``p.a``."""
-    if node.type != ".":
-        scope.refuse(node, "-> takes a pointer, which is not understood here; pass the "
-                           "struct by value")
-    whole, name = scope.value(node.name), node.field.name
+    name = node.field.name
+    axes = rank(scope, getattr(node.name, "name", "")) if name == "ndim" else None
+    if axes is not None:
+        return literal(axes, np.dtype(np.int32))
+    whole = scope.value(owner(node))
     if whole.dtype.names is None:
         scope.refuse(node, f"a number has no member {name!r}; of a complex one there "
                            "are z.real() and z.imag()")
@@ -52,6 +56,13 @@ def member_of(scope: Scope, node: Any) -> Typed:
         scope.refuse(node, f"there is no member {name!r}; there are "
                            f"{', '.join(whole.dtype.names)}")
     return member(whole, whole.dtype.names.index(name))
+
+
+def owner(node: Any) -> Any:
+    """The struct of ``p.a``, or of ``p->a``, which is ``(*p).a``."""
+    from pycparser.c_ast import UnaryOp
+
+    return node.name if node.type == "." else UnaryOp("*", node.name, node.coord)
 
 
 def leaf_names(scope: Scope, variable: Variable) -> list[str]:
@@ -66,11 +77,9 @@ def _count(dtype: np.dtype) -> int:
     return sum(_count(dtype[n]) for n in dtype.names) if dtype.names else 1
 
 
-def nested(dtype: np.dtype, names: Iterator[str]) -> ast.expr:
+def from_names(dtype: np.dtype, names: Sequence[str]) -> ast.expr:
     """The value of a struct from the names of its numbers."""
-    if dtype.names is None:
-        return ast.Name(next(names), ast.Load())
-    return ast.Tuple([nested(dtype[n], names) for n in dtype.names], ast.Load())
+    return nested(dtype, iter([ast.Name(n, ast.Load()) for n in names]))
 
 
 def flat(value: Typed) -> list[ast.expr]:

@@ -127,7 +127,7 @@ def _until_break(statements: Sequence[Any]) -> list[Any]:
                 found.append(s)
                 break
         found.append(s)
-        if kind(s) in ("Return", "Continue"):
+        if kind(s) in ("Return", "Continue", "Goto"):
             break
     return found
 

@@ -5,16 +5,16 @@ pycparser is imported when a text is parsed only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
-from .cuda_functions import ATOMICS
+from .cuda.functions import ATOMICS
 from .spelling import REFERENCE
 
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "stores", "walk"]
+__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
@@ -38,19 +38,65 @@ def stores(node: Any, changes: Changes) -> set[str]:
             targets = [n.lvalue]
         elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
             targets = [n.expr]
-        elif kind(n) == "Decl" and REFERENCE in n.quals:
+        elif kind(n) == "Decl" and (REFERENCE in n.quals or (
+                kind(n.type) == "PtrDecl" and "const" not in n.type.type.quals)):
             targets = [n.init]
         elif kind(n) == "FuncCall":
             targets = changes(n)
-        found.update(name for name in map(_root, targets) if name)
+        for target in targets:
+            found |= _roots(target)
     return found
 
 
-def _root(target: Any) -> str:
-    """The variable that an element or a member is of."""
-    while kind(target) in ("ArrayRef", "StructRef"):
-        target = target.name
-    return str(target.name) if kind(target) == "ID" else ""
+def memory_stores(node: Any, changes: Changes, pointers: Set[str]) -> set[str]:
+    """The pointers that a tree may store through, by themselves or by others.
+
+    `pointers` are declared outside of it.  To move a pointer stores nothing.
+    """
+    found: set[str] = set()
+    others: list[tuple[str, set[str]]] = []
+    for n in walk(node):
+        target: Any = getattr(n, "lvalue", None)
+        if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
+            target = n.expr
+        if kind(n) == "FuncCall":
+            found = found.union(*map(_roots, changes(n)))
+        elif kind(n) == "Decl" and (REFERENCE in n.quals or kind(n.type) == "PtrDecl"):
+            others.append((n.name, _roots(n.init)))
+            pointers = pointers | {n.name}
+        elif kind(target) != "ID":
+            found |= _roots(target)
+        elif kind(n) == "Assignment" and target.name in pointers:
+            others.append((target.name, _roots(n.rvalue)))
+    before = -1
+    while before != len(found):
+        before = len(found)
+        found = found.union(*(into for name, into in others if name in found))
+    return found
+
+
+def moves(node: Any, name: str) -> bool:
+    """True if a tree assigns a pointer itself, and not what it points to."""
+    for n in walk(node):
+        target = getattr(n, "lvalue", None)
+        if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
+            target = n.expr
+        if kind(target) == "ID" and getattr(target, "name", "") == name:
+            return True
+    return False
+
+
+#: Where the variable stands in what is a part of it, or points into it.
+_OF = {"ArrayRef": ("name",), "StructRef": ("name",), "UnaryOp": ("expr",),
+       "BinaryOp": ("left", "right"), "Cast": ("expr",)}
+
+
+def _roots(target: Any) -> set[str]:
+    """The variables that an element or a member may be of, or a pointer point into."""
+    if kind(target) == "ID":
+        return {str(target.name)}
+    return {name for part in _OF.get(kind(target), ())
+            for name in _roots(getattr(target, part))}
 
 
 def has_atomics(node: Any, changes: Changes) -> bool:

@@ -9,9 +9,9 @@ import numpy as np
 from ...support.dtypes import DTYPES, TYPES
 from ..typing.promotion import compute_dtype
 
-__all__ = ["ALIASES", "WORDS", "common_dtype", "promote", "type_name"]
+__all__ = ["ALIASES", "INT64", "WORDS", "common_dtype", "promote", "type_name"]
 
-_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,8 +12,10 @@ from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
-from .spelling import REFERENCE, Spelling
-from .tree import kind, walk
+from .cuda.functions import ATOMICS
+from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT
+from .spelling import CUDA, REFERENCE, Spelling, respell
+from .tree import kind, stores, walk
 from .types import ALIASES, type_name
 
 __all__ = ["Unit"]
@@ -24,8 +26,8 @@ KERNEL = "__kernel"
 #: The end of every message.
 ALLOWED = ("Understood are arithmetic, casts, comparisons, && || ! ?:, declarations, "
            "assignments, if, switch, for, while, do, break, continue, return, structs, "
-           "small arrays, macros, CUDA's math functions, raw arrays, __device__ "
-           "functions and their templates; what else C++ "
+           "small arrays, pointers, lambdas, macros, CUDA's math functions, printf, "
+           "raw arrays, __device__ functions and their templates; what else C++ "
            "has, a Python body or, on cuda, nf.RawKernel can do")
 
 _DECLARATIONS = ("Typename", "TypeDecl", "ArrayDecl", "PtrDecl", "Decl")
@@ -48,6 +50,8 @@ class Unit:
         The functions of the preamble.
     globals
         The constants of the preamble.
+    lambdas
+        The lambdas by the names of their variables in the Python tree.
     open
         The functions that are being translated, callers first.
     """
@@ -61,20 +65,35 @@ class Unit:
         self.spelling.types |= set(types)
         self.functions: dict[str, Any] = {}
         self.globals: dict[str, Any] = {}
+        self.lambdas: dict[str, Any] = {}
         self.open: list[str] = []
 
-    def read(self, body: str, before: str, after: str) -> Any:
-        """The definition of the kernel that `body` stands in."""
+    def read(self, body: str, before: str, after: str, first: str = "") -> Any:
+        """The definition of the kernel that `body` stands in, `first` around that."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        preamble = self.spelling.respell(self.sources["preamble"], False)
+        texts = {"preamble": respell(self.spelling, self.sources["preamble"], False)}
+        if CUDA_FUNCTIONS.search(body + texts["preamble"]):
+            self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
+            cuda = respell(self.spelling, self.sources["cuda"], False)
+            texts = {"cuda": cuda, **texts}
         self.spelling.types -= self.params
-        respelled = self.spelling.respell(self.sources["body"])
-        words = re.findall(r"\w+", preamble + respelled)
+        if first:
+            self.sources["loop_prep"] = Source(f"<loop_prep of {self.name}>", first)
+            before += (f'\n#line 1 "loop_prep"\n'
+                       f'{respell(self.spelling, self.sources["loop_prep"])};\n'
+                       '#line 0 "body"\n{')
+            after += "}"
+        respelled = respell(self.spelling, self.sources["body"])
+        outside = "".join(f'#line 1 "{name}"\n{t}\n' for name, t in texts.items())
+        files = {id(s): name for name, s in self.sources.items()}
+        outside += "".join(
+            f'#line {c.source[1]} "{files[id(c.source[0])]}"\n{c.text}\n'
+            for c in self.spelling.captures.values())
+        words = re.findall(r"\w+", outside + before + respelled)
         named = sorted(self.spelling.types.intersection(words))
         typedefs = "".join(f"typedef int {t}; " for t in named)
-        text = (f'{typedefs}\n#line 1 "preamble"\n{preamble}\n#line 0 "body"\n{before}'
-                f'\n{respelled}{after}')
-        tree = self._parse(text)
+        tree = self._parse(f'{typedefs}\n{outside}#line 0 "body"\n{before}\n{respelled}'
+                           f'{after}')
         for node in tree.ext:
             if kind(node) == "FuncDef":
                 self.functions[node.decl.name] = node
@@ -90,13 +109,10 @@ class Unit:
 
     def _keep_constant(self, node: Any) -> None:
         """Keep a constant of the preamble for the functions that name it."""
-        inner = node.type
-        while kind(inner) == "ArrayDecl":
-            inner = inner.type
-        if node.init is None or "const" not in (*node.quals, *inner.quals):
+        if node.init is None:
             self.refuse(node, f"the variable {node.name!r} of the preamble is no "
-                              "constant; give it a value and const, or pass it as an "
-                              "argument")
+                              "constant; give it a value, or pass it as an argument")
+        node.quals = [*node.quals, "const"]  # nobody outside could set it
         self.globals[node.name] = node
 
     def constants(self, scope: Any, function: Any) -> list[Any]:
@@ -125,7 +141,8 @@ class Unit:
             return c_parser.CParser().parse(text, "body")
         except c_parser.ParseError as error:
             where, _, message = str(error).partition(": ")
-            file, _, line = where.rpartition(":")[0].partition(":")
+            file, _, rest = where.partition(":")
+            line = rest.partition(":")[0]
             raise self._parse_error(file, line, message.strip() or "cannot be parsed"
                                     ) from None
 
@@ -141,13 +158,28 @@ class Unit:
     def changes(self, node: Any) -> list[Any]:
         """The arguments that a call may write to: references, pointers not to const."""
         name = str(getattr(node.name, "name", ""))
-        target = self.functions.get(self.spelling.explicit.get(name, (name,))[0])
+        if name in self.spelling.lambdas:
+            return self._changes_around(self.spelling.lambdas[name])
+        name, given = self.spelling.explicit.get(name, (name, ()))
+        target = self.functions.get(name) or self.functions.get(CUDA + name)
         if target is None or node.args is None or target.decl.type.args is None:
             return []
-        return [a for a, d in zip(node.args.exprs, target.decl.type.args.params,
-                                  strict=False)
+        return [a for a, d in zip(node.args.exprs[given.count(None):],
+                                  target.decl.type.args.params, strict=False)
                 if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
+
+    def _changes_around(self, keys: Sequence[str]) -> list[Any]:
+        """The variables that lambdas may change, and the arrays of their atomics."""
+        from pycparser.c_ast import ID
+
+        found: set[str] = set()
+        for body in (self.functions[key].body for key in keys):
+            found |= stores(body, self.changes)
+            for n in walk(body):
+                if kind(n) == "FuncCall" and getattr(n.name, "name", "") in ATOMICS:
+                    found |= _names(n)
+        return [ID(name) for name in sorted(found)]
 
     # Errors ------------------------------------------------------------------------
 
@@ -191,6 +223,11 @@ class Unit:
     def named_dtype(self, node: Any, name: str, types: Mapping[str, np.dtype],
                     source: Source | None = None) -> np.dtype:
         """The dtype that a type's name stands for."""
+        if name in self.spelling.conditional:
+            same, other, then, orelse = self.spelling.conditional[name]
+            equal = self.named_dtype(node, same, types, source) == self.named_dtype(
+                node, other, types, source)
+            return self.named_dtype(node, then if equal else orelse, types, source)
         found = types.get(name) or ALIASES.get(name)
         if found is None:
             self.refuse(node, f"the type {name!r} has no dtype", source)

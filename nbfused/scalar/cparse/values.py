@@ -37,13 +37,22 @@ class Variable:
     dtype
         Of the value, or of the elements.
     kind
-        ``"value"``, ``"local"`` (an array of the body) or ``"raw"``.
+        ``"value"``, ``"local"`` (an array of the body), ``"raw"``, ``"pointee"`` (a
+        value that a pointer points to), ``"unset"`` (a pointer without its array) or
+        ``"lambda"``.
     shape
         Of a local array.
     constant
         Whether it must not be assigned.
     number
         The value of a constant that is known now.
+    offset
+        Of a pointer into an array: the variable that has the place of its first element
+        there, counted in elements.
+    leaves
+        Of an array of structs: the arrays of its numbers.
+    held
+        Of a pointer to the bytes of an array: the dtype of the array.
     """
 
     name: str
@@ -52,6 +61,9 @@ class Variable:
     shape: tuple[int, ...] = ()
     constant: bool = False
     number: Number | None = None
+    offset: str = ""
+    leaves: tuple[str, ...] = ()
+    held: np.dtype | None = None
 
 
 def constant(number: Number) -> ast.expr:

@@ -6,6 +6,7 @@ references; a `Typed` one computes each value in its own dtype, as a kernel does
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...support.dtypes import BFLOAT16
+from ..language.formats import printed_text, python_format
 from ..language.vocabulary import OPS
 from ..typing.literals import number
 from ..typing.promotion import compute_dtype, dtype_named
@@ -162,9 +164,21 @@ class _Evaluation(Memory):
             found = getattr(self, s.op)(s)
             return (found,) if s.results else ()
         args = [self.value(v) for v in s.args]
+        if s.op == "print":
+            self.print(printed_text(s), args)
+            return ()
         if s.op == "cast":
             return (_cast(args[0], str(s.attr)),)
         return (OPS[s.op].implementation(*args),)
+
+
+    def print(self, text: str, args: Sequence[Any]) -> None:
+        """The text of each element that takes part, in their order."""
+        shape = np.broadcast_shapes(self.lanes, np.shape(self.mask))
+        for row in zip(*(np.broadcast_to(a, shape).ravel().tolist()
+                         for a in (self.mask, *args)), strict=True):
+            if row[0]:
+                sys.stdout.write(python_format(text) % row[1:])
 
 
 class _TypedEvaluation(_Evaluation):

@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 #: Operations that must run although nobody reads a result of theirs.
-EFFECTS = frozenset({"atomic", "atomic_add", "barrier", "store"})
+EFFECTS = frozenset({"atomic", "atomic_add", "barrier", "print", "store"})
 #: Operations whose first operand is a raw array.
 ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store", "stride"})
 #: Effects on thread-local memory: they matter if somebody loads from that.
 BUFFER_WRITES = frozenset({"buffer_add", "buffer_store"})
 #: All that write to memory: their operand is the last.
-WRITES = EFFECTS - {"barrier"} | BUFFER_WRITES
+WRITES = EFFECTS - {"barrier", "print"} | BUFFER_WRITES
 
 
 @record(frozen=True)

@@ -103,13 +103,16 @@ def _parsed(pyfunc: Any, environment: Mapping[str, Any] | None,
     return preferring(found, getattr(pyfunc, "prefer", ""))
 
 
-def parse_definition(text: str) -> Function:
-    """The scalar function of a ``def`` given as text; names are the vocabulary's."""
+def parse_definition(text: str, **functions: Function) -> Function:
+    """The scalar function of a ``def`` given as text.
+
+    Names are the vocabulary's, and of further `functions`.
+    """
     text = textwrap.dedent(text).strip()
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
     found = Definition(node.name, node, Source(f"<definition of {node.name}>", text))
-    function = from_tree(found, Vocabulary())
+    function = from_tree(found, Vocabulary(functions))
     return replace(function, body=at_line(function.body, 0))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..ir.nodes import Let, Literal, Value
+from ..language.formats import c_string
 from ..typing.promotion import dtype_named
 from ..typing.types import Typed
 from .hip_operations import (
@@ -229,6 +230,15 @@ class _Printer(Printer):
         *indices, value = (self.value(v) for v in s.args[1:])
         self.run(self.call(f"fetch_add{suffix(raw.dtype)}",
                            self.place(raw, raw.offset(indices)), bare(value)))
+
+    def formatted(self, text: str, args: Sequence[str],
+                  dtypes: Sequence[np.dtype]) -> str:
+        """A macro; 64-bit integers are as long as their format says."""
+        wide = {np.dtype(np.int64): "long long", np.dtype(np.uint64):
+                "unsigned long long"}
+        values = [f"static_cast<{wide[d]}>({a})" if d in wide else a
+                  for a, d in zip(args, dtypes, strict=True)]
+        return f"NBF_PRINT({', '.join([c_string(text), *values])})"
 
     def barrier(self, s: Let) -> None:
         """Wait for the block or the wave, or let others no longer wait."""

@@ -180,6 +180,11 @@ class _Printer(Printer):
         function = self.calls.get(("atomic_add", raw.dtype.name), "atomic_add")
         self.line(self.call(function, self.place(raw, raw.offset(indices)), value))
 
+    def formatted(self, text: str, args: Sequence[str],
+                  dtypes: Sequence[np.dtype]) -> str:
+        """An intrinsic of the backend's."""
+        return self.call("printf", repr(text), *args)
+
     def barrier(self, s: Let) -> None:
         """Wait for the block or the warp."""
         self.line("cuda.syncwarp()" if s.attr == "warp" else "cuda.syncthreads()")

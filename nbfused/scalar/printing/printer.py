@@ -30,6 +30,7 @@ from ..ir.nodes import (
     regions,
     walk,
 )
+from ..language.formats import printed_text
 from ..typing.literals import number
 from ..typing.types import Typed
 
@@ -43,7 +44,7 @@ _WIDTH = 60
 _OF_LAUNCHES = frozenset({"thread", "extent", "stride", "shared"})
 #: Printed as statements by a method of their name.
 _EFFECTS = frozenset({
-    "atomic_add", "store", "barrier", "buffer", "buffer_store", "buffer_add",
+    "atomic_add", "store", "barrier", "buffer", "buffer_store", "buffer_add", "print",
 })
 #: What a lane or an array gives is read where the source reads it.
 _READS = frozenset({"load", "atomic", "shuffle", "buffer_load"})
@@ -193,6 +194,11 @@ class Printer:
         """The arguments that tell an atomic operation its element."""
         raise NotImplementedError
 
+    def formatted(self, text: str, args: Sequence[str],
+                  dtypes: Sequence[np.dtype]) -> str:
+        """Call C's printf with the format `text`."""
+        raise NotImplementedError
+
     def reserve(self, name: str, dtype: np.dtype, count: int) -> str:
         """Declare an array of the thread's own; its name."""
         raise NotImplementedError
@@ -316,6 +322,11 @@ class Printer:
         return self.call(f"fetch_{s.attr}{suffix(raw.dtype)}",
                          self.place(raw, raw.offset(args[:rank])),
                          *map(bare, args[rank:]))
+
+    def print(self, s: Let) -> None:
+        """Write a text with numbers in it to the standard output."""
+        self.run(self.formatted(printed_text(s), [bare(self.value(v)) for v in s.args],
+                                [self.dtype(v) for v in s.args]))
 
     def shuffle(self, s: Let) -> str:
         """The text of another lane's value."""

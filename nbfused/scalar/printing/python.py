@@ -30,6 +30,7 @@ from ..ir.nodes import (
     regions,
     walk,
 )
+from ..language.formats import printed_text, python_format
 from ..language.vocabulary import NUMPY, OPS
 
 __all__ = ["python_text"]
@@ -235,6 +236,9 @@ class _Printer:
                 return f"{self.at(s, 1)} = {self.bare(s.args[-1])}"
             case "buffer_add":
                 return f"{self.at(s, 1)} += {self.bare(s.args[-1])}"
+            case "print":
+                text = python_format(printed_text(s))
+                return f"print({text!r} % ({args}{',' * bool(s.args)}), end='')"
             case "barrier":
                 return "nf.syncwarp()" if s.attr == "warp" else "nf.syncthreads()"
         return f"nf.{s.op}({args})"

@@ -153,6 +153,9 @@ def apply(emitter: Emitter, target: Operation, args: tuple[Value, ...], *,
     form = None if target.attr == NUMPY else _FORMS.get(target.op)
     if form is not None and (value := form(emitter, args, stem)) is not None:
         return value
+    if target.op == "print":
+        emitter.act(target.op, *args, attr=target.attr)
+        return ()
     _check(target.op, len(args))
     if target.op in EFFECTS:
         emitter.effect(target.op, *args)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...support.dtypes import DTYPES
 from ..ir.nodes import Function, Let, Literal, Value
+from ..language.formats import printed_dtypes
 from .promotion import Type, Weak, promote
 from .values import INT64, Values
 
@@ -73,6 +74,12 @@ class Accesses(Values):
     def lower_barrier(self, s: Let, args: object) -> None:
         """Lower a barrier, which has no types."""
         self.append(s, (), _INTEGER)
+
+    def lower_print(self, s: Let, args: object) -> None:
+        """Lower a text with numbers of the dtypes that its format takes."""
+        dtypes = printed_dtypes(s)
+        self.append(s, tuple(self.coerce(self.operand(v), d)
+                             for v, d in zip(s.args, dtypes, strict=True)), _INTEGER)
 
     def lower_thread(self, s: Let, args: object) -> None:
         """An integer."""

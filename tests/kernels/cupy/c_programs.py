@@ -1,6 +1,7 @@
 """Random C bodies: declarations, branches, loops and expressions of mixed types.
 
-They take what `PREAMBLE` declares: macros, templates, references, a struct.
+They take what `PREAMBLE` declares: macros, templates of types and of integers,
+references, pointers, a struct, a table.
 
 Every operation is defined in C: divisors are odd, shifts are small, conversions of
 floats to integers stay in range.
@@ -22,12 +23,39 @@ PREAMBLE = """
 #else
 #define CHOSEN(a, b) (b)
 #endif
-struct Pair { float a; int b; };
+typedef struct { float a; int b; } Pair;
 template <typename T> __device__ T quarter(T v) { return v / 4; }
 template <typename T> __device__ void exchange(T& a, T& b) { T c = a; a = b; b = c; }
 __device__ int step(int& k, float& r) {
     k ^= 5; r = r * 0.5f + 1; if (k & 1) return k; return 2 * k; }
 __device__ Pair turned(const Pair& p) { Pair q{p.b * 0.5f, int(p.b) ^ 3}; return q; }
+__device__ void moved(Pair* p, int k) { p->b ^= k; (*p).a += k & 3; }
+__device__ int parts(int k, int* low, unsigned* high) {
+    *low = k & 15; *high = (unsigned)k >> 4; low[0] += 1; return *low - k % 3; }
+template <int N, typename T> __device__ T repeated(T v) {
+    T s = v; for (int k = 1; k < N; k++) s = s * 3 + v; return s; }
+__device__ int walked(const int* p, int n, int* out) {
+    int s = 0; const int* end = p + n;
+    while (p < end) { *out = s; out++; s = s * 5 + *p++; } return s; }
+__device__ int leaving(int k, int n) {
+    int s = 1;
+    if (k < 0) { s = -1; goto last; }
+    for (int q = 0; q < 4; q++) {
+        int m = 0;
+        while (true) {
+            m += 3; s += m ^ q;
+            if (s > (n & 31)) goto middle;
+            if (m > 7) break;
+        }
+    }
+    s ^= 5;
+middle:
+    s = s * 3 + k;
+    if (s & 1) return s;
+last:
+    return s * 2 - n;
+}
+__constant__ int TABLE[5] = {7, -3, 12, 0, 5};
 """
 INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
 
@@ -54,7 +82,8 @@ class Program:
     def statement(self, depth: int) -> str:
         kind = self.random.choice(
             ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
-             "call", "alias", "change"] if depth else ["declare", "assign", "pair"])
+             "call", "alias", "change", "pointer", "lambda", "pairs"]
+            if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
     def inner(self, depth: int) -> str:
@@ -120,6 +149,52 @@ class Program:
         self.whole += [k, m]
         return text
 
+    def pointer_(self, depth: int) -> str:
+        """Pointers into arrays and to variables, which move and are passed on."""
+        v, p, k, m = self.name(), self.name(), self.name(), self.name()
+        values = ", ".join(f"(int)({self.integer(1)})" for _ in range(3))
+        start = self.random.choice([f"{v}", f"&{v}[1]", f"{v} + 2", f"&{v}[0] + 1"])
+        text = (f"int {v}[4] = {{{values}}}; int* {p} = {start}; int {k} = *{p} & 63; "
+                f"unsigned {m} = {p} - {v}; ")
+        self.whole += [k, f"{v}[3]", f"{v}[({k}) & 3]"]
+        return text + self.random.choice([
+            f"*{p} += {k}; {p}[1] ^= 9;", f"{p}++; *{p} = {k} * 3; {k} += *--{p};",
+            f"{k} = parts({k}, &{v}[1], &{m}); {v}[2] ^= (int){m};",
+            f"{k} = walked(TABLE + 1, 3, {v}); {p} = {v} + ({k} & 1); *{p} -= 4;",
+            f"{k} = walked(&{v}[1], 3, {v}); {v}[3] = {p} == &{v}[1];",
+            f"for (const int* q = {v}; q < {v} + 4; q += 2) {k} = {k} * 3 + *q;",
+            f"{k} ^= repeated<3>({v}[1]) + repeated<1 + 1, int>({k}) * TABLE[{m} % 5];"
+        ])
+
+    def lambda_(self, depth: int) -> str:
+        """Functions inside, with and without what is around them."""
+        f, k, r = self.name(), self.name(), self.name()
+        text = f"int {k} = {self.integer(1)} & 31; float {r} = {self.floating(0)}; "
+        self.whole.append(k)
+        self.real.append(r)
+        value, other = f"(int)({self.integer(0)})", f"(int)({self.integer(1)})"
+        return text + self.random.choice([
+            f"auto {f} = [](int a, int b) {{ if (a > b) return a - b; return b * 2; "
+            f"}}; {k} += {f}({value}, {other});",
+            f"auto {f} = [&](int a) {{ {k} ^= a; {r} += 0.5f; return {k} + 1; }}; "
+            f"{f}({value}); int {k}_ = {f}({other}); {k} -= {k}_;",
+            f"auto {f} = [=](float a) -> double {{ return a * {r} + {k}; }}; {r} = 2; "
+            f"{k} *= 3; {r} += {f}({r});",
+            f"auto {f} = [&{k}](int a) {{ for (int q = 0; q < 3; q++) {{ if (a & 1) "
+            f"return; {k} += a; a >>= 1; }} }}; {f}({value} & 255); {f}(6);"])
+
+    def pairs_(self, depth: int) -> str:
+        """An array of structs."""
+        v, k = self.name(), self.name()
+        values = f"(float)({self.floating(1)}), (int)({self.integer(1)})"
+        self.whole += [f"{v}[0].b", k]
+        self.real.append(f"{v}[1].a")
+        text = f"Pair {v}[3] = {{{{{values}}}, {{0.5f}}}}; int {k} = 0; "
+        return text + self.random.choice([
+            f"for (int q = 0; q < 3; q++) {{ {v}[q].b += q; {v}[2].a -= {v}[q].a; }}",
+            f"{v}[2] = turned({v}[0]); moved(&{v}[1], {v}[2].b & 7); {k} = {v}[1].b;",
+            f"Pair {k}_ = {v}[0]; {v}[0] = {v}[1]; {v}[1] = {k}_; {k} = {v}[1].b & 3;"])
+
     def alias_(self, depth: int) -> str:
         name, other = self.name(), self.name()
         text = (f"int {name}({self.integer(1)} & 0xFFF); int& {other} = {name}; "
@@ -181,7 +256,7 @@ class Program:
             return self.random.choice([
                 f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
                 f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
-                f"max<int>({a}, {b})"])
+                f"max<int>({a}, {b})", f"leaving({a}, {b})"])
         if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"

@@ -22,6 +22,7 @@ FIRST = int(os.environ.get("NBFUSED_FUZZ_SEED", "0"))
 BODIES = {seed: Program(seed).body() for seed in range(FIRST, FIRST + COUNT)}
 SHIM = """#include <algorithm>
 #define __device__
+#define __constant__ static
 using std::max;
 static int __popc(unsigned v) { return __builtin_popcount(v); }
 static int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }

@@ -296,7 +296,7 @@ def test_bad_arguments_of_other_parameters(x):
         whole(0.5, x)
     same(whole(2.0, x), X * 2)
     raw = ElementwiseKernel("raw T y, T x", "T z", "z = x + y[0]", "k")
-    with pytest.raises(KernelTypeError, match="'y' is raw and must be an array"):
+    with pytest.raises(ScalarSyntaxError, match="'y' is a number, it cannot be inde"):
         raw(1, x)
     for size in (-1, 2.5, True):
         with pytest.raises(ShapeError, match="'size' must be an integer"):
@@ -328,8 +328,10 @@ def test_a_raw_output_must_lie_without_gaps(device):
     (("T x", "T y", lambda x: x), {"preamble": "int a;"}, DefinitionError,
      "'preamble'"),
     (("T x", "T y", "y = x"), {"after_loop": "z;"}, UnsupportedError, "rawkernel"),
-    (("T x", "T y", "y = x"), {"loop_prep": "int a;"}, UnsupportedError,
-     "'loop_prep' runs once for each thread.* into the body"),
+    (("T x", "T y", "y = x"), {"after_loop": "int a;"}, UnsupportedError,
+     "'after_loop' runs once for each thread.* into the body"),
+    (("T x", "T y", "y = x"), {"loop_prep": "int a;", "language": "python"},
+     DefinitionError, "'loop_prep' is C"),
 ])
 def test_bad_definitions(definition, options, error, message):
     with pytest.raises(error, match=message):

@@ -10,11 +10,12 @@ from tests.kernels.cupy import (
     pasted_arrays,
     pasted_graphs,
     pasted_numbers,
+    pasted_pointers,
     pasted_statistics,
 )
 
 CASES = {**pasted_arrays.CASES, **pasted_graphs.CASES, **pasted_numbers.CASES,
-         **pasted_statistics.CASES}
+         **pasted_pointers.CASES, **pasted_statistics.CASES}
 
 
 def host(x):
@@ -27,8 +28,8 @@ def test_a_pasted_kernel(name, device):
     np.testing.assert_allclose(host(found), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_there_are_sixty():
-    assert len(CASES) >= 60
+def test_there_are_ninety():
+    assert len(CASES) >= 90
 
 
 @pytest.mark.parametrize("kind", ["ptx", "hip"])

@@ -1,9 +1,12 @@
 """From CUDA C++ text to the C that pycparser reads.
 
 - `conditions` computes what ``#if`` asks; `preprocessor` replaces macros.
-- `respelling` turns what C++ adds to C into calls and names.
+- `reader` reads tokens and types; `respelling` turns what C++ adds to C into calls and
+  names, and `names` has what the texts declare.
 """
 
-from .respelling import AUTO, CAST, LIMIT, REFERENCE, Spelling
+from .names import AUTO, CAST, CUDA, LIMIT, REFERENCE, Captures, Spelling
+from .respelling import respell
 
-__all__ = ["AUTO", "CAST", "LIMIT", "REFERENCE", "Spelling"]
+__all__ = ["AUTO", "CAST", "CUDA", "LIMIT", "REFERENCE", "Captures", "Spelling",
+           "respell"]

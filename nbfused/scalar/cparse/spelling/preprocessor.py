@@ -30,8 +30,8 @@ _ALTERNATIVE = {"and": "&&", "or": "||", "not": "!", "xor": "^", "bitand": "&",
                 "bitor": "|", "compl": "~", "and_eq": "&=", "or_eq": "|=",
                 "xor_eq": "^=", "not_eq": "!="}
 #: Macros of compilers begin so; no compiler reads a body here.
-_COMPILERS = ("__CUDA", "__NV", "__HIP", "__GNUC", "__clang", "__cplusplus", "_WIN",
-              "_MSC", "__linux", "CUDA", "CUPY_")
+_COMPILERS = ("__CUDA", "__NV", "__GNUC", "__clang", "__cplusplus", "_WIN",
+              "_MSC", "__linux", "CUDA")
 
 
 @record(frozen=True)
@@ -167,7 +167,10 @@ class Preprocessor:
         return name in self.macros
 
     def _check_own(self, name: str) -> None:
-        """Refuse a macro that a compiler would define: each would another."""
+        """Refuse a macro that a compiler would define: each would another.
+
+        Bodies mean what they mean to CUDA, for which those of HIP are undefined.
+        """
         if name.startswith(_COMPILERS):
             raise self._error(f"{name} is a macro of a compiler, which reads no body "
                               "here; keep the branch that is meant, or #define it in "

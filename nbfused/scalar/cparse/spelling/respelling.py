@@ -9,74 +9,40 @@ stay as they are.
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from ....support.records import record
 from ...source.definitions import Source
-from ..types import ALIASES, WORDS, type_name
-from .preprocessor import Macro, Preprocessor
+from .names import AUTO, CAST, EXPLICIT, LIMIT, REFERENCE, Captures, Spelling
+from .reader import NAMESPACES, Reader
 
-__all__ = ["AUTO", "CAST", "EXPLICIT", "LIMIT", "REFERENCE", "Spelling"]
-
-#: The prefix of the call that a cast is respelled as, the same of numeric limits and of
-#: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
-CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
-REFERENCE = "volatile"
+__all__ = ["respell"]
 
 _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
-_NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math"})
 _REFUSED = {
     "class": "classes", "union": "unions", "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
-    "new": "'new'", "delete": "'delete'", "goto": "'goto'", "asm": "inline assembly",
+    "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
     "reinterpret_cast": "reinterpret_cast", "throw": "exceptions", "try": "exceptions",
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
 }
+#: A value begins after these, and no index.
+_BEFORE_VALUES = frozenset({"=", "(", ",", "{", "}", ";", "return", "?", ":", ""})
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-@record
-class Spelling:
-    """Respells texts of one kernel.
-
-    Attributes
-    ----------
-    types
-        Names of types: dtypes', C's, the placeholders, those of templates.
-    macros
-        What ``#define`` defines, by name.
-    templates
-        For each function that is a template, the names of its parameters.
-    defined
-        Names of types that a ``typedef`` of the text defines.
-    explicit
-        For the name of a call with template arguments, the function and the types.
-    """
-
-    types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
-    macros: dict[str, Macro] = field(default_factory=dict)
-    templates: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    defined: set[str] = field(default_factory=set)
-    explicit: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-
-    def respell(self, source: Source, inside: bool = True) -> str:
-        """The text for pycparser; `inside` a function, or beside functions."""
-        return _Text(self, source, inside).run()
+def respell(spelling: Spelling, source: Source, inside: bool = True) -> str:
+    """The text for pycparser; `inside` a function, or beside functions."""
+    return _Text(spelling, source, inside).run()
 
 
-class _Text:
-    """One text on its way.
+class _Text(Reader):
+    """One text that is respelled.
 
     Attributes
     ----------
-    inside
-        Whether its first level is inside a function.
     closing
         For each open bracket, the mark that closes it; ``"};"`` of a struct.
     declaring
@@ -84,49 +50,14 @@ class _Text:
     """
 
     def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
-        self.spelling, self.source, self.inside = spelling, source, inside
+        super().__init__(spelling, source, inside)
         self.closing: list[str] = []
         self.declaring: tuple[str, int] | None = None
-        self.at = 0
-        self.out: list[str] = []
-        self.tokens = Preprocessor(source, spelling.macros).tokens()
 
     def run(self) -> str:
         while self.at < len(self.tokens):
             self.step()
         return "".join(self.out)
-
-    def error(self, what: str) -> Exception:
-        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
-        return self.source.error(
-            line, f"{what} not part of the C that is understood here; write the body "
-                  "as a Python function, or, on cuda, use nf.RawKernel")
-
-    # Reading -----------------------------------------------------------------------
-
-    def peek(self, ahead: int = 0) -> str:
-        """The next token but spaces, `ahead` of the one after `at`."""
-        words = (t for kind, t in self.tokens[self.at:] if kind != "space")
-        for _ in range(ahead):
-            next(words, "")
-        return next(words, "")
-
-    def take(self) -> str:
-        """Go past the next token; what lies before it is kept."""
-        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
-            self.out.append(self.tokens[self.at][1])
-            self.at += 1
-        if self.at >= len(self.tokens):
-            return ""
-        self.at += 1
-        return self.tokens[self.at - 1][1]
-
-    def expect(self, mark: str) -> None:
-        if self.peek() != mark:
-            raise self.error(f"a {self.peek()!r} where {mark!r} is expected is")
-        self.take()
-
-    # Writing -----------------------------------------------------------------------
 
     def step(self) -> None:
         kind, token = self.tokens[self.at]
@@ -181,6 +112,8 @@ class _Text:
 
     def mark(self, token: str) -> None:
         """A mark; brackets are counted, and those of ``T{x}`` become round."""
+        if token == "[" and _last(self.out) in _BEFORE_VALUES:
+            return self.closure()
         self.take()
         if token in _CLOSING:
             if token == "{" and _last(self.out) == "]" and self.declaring and \
@@ -195,11 +128,7 @@ class _Text:
         if self.declaring and (token == ";" or len(self.closing) < self.declaring[1]):
             self.declaring = None
         self.out.append(token)
-
-    def is_type(self, word: str) -> bool:
-        """True if a type begins with a word."""
-        return word in self.spelling.types or word in self.spelling.defined or \
-            word in WORDS or word in ("auto", "const", "complex", "struct")
+        return None
 
     def declarator(self, name: str) -> bool:
         """``T t{x}`` and ``T t(x)`` are ``T t = …``; False where no value is given."""
@@ -226,27 +155,43 @@ class _Text:
 
     def has_types(self) -> bool:
         """True for ``f<T>(``, false for ``a < T(b)``."""
+        params = self.spelling.templates.get(self.peek(), {})
+        if any(of is not None for of in params.values()):
+            return True
         ahead = 2
         while self.is_type(self.peek(ahead)) or (ahead > 2 and self.peek(ahead) == ","):
             ahead += 1
         return ahead > 2 and self.peek(ahead) == ">" and self.peek(ahead + 1) == "("
 
     def explicit(self) -> None:
-        """``f<T>(x)``, where the types of a template are given."""
+        """``f<T, 3>(x)``, where arguments of a template are given."""
         name = self.take()
         self.expect("<")
-        types = []
+        types: list[str | None] = []
+        numbers: list[str] = []
         while self.peek() not in (">", ""):
-            found = self.typename()
-            if found is None:
-                raise self.error(f"the template argument {self.peek()!r} is")
-            types.append(found)
+            types.append(self.typename())
+            if types[-1] is None:
+                numbers.append(self.number())
             if self.peek() == ",":
                 self.take()
         self.expect(">")
         given = f"{name}_{len(self.spelling.explicit)}"
         self.spelling.explicit[EXPLICIT + given] = name, tuple(types)
         self.out.append(EXPLICIT + given)
+        if numbers:
+            self.mark(self.peek())
+            self.out.append(", ".join(numbers) + ", " * (self.peek() != ")"))
+
+    def number(self) -> str:
+        """The template argument that is an integer, taken."""
+        words, depth = [], 0
+        while depth or self.peek() not in (",", ">", ""):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            words.append(self.take())
+        if not words:
+            raise self.error(f"the template argument {self.peek()!r} is")
+        return f"({' '.join(words)})"
 
     def using(self) -> None:
         """``using A = B`` is ``typedef B A``."""
@@ -255,7 +200,7 @@ class _Text:
         if self.peek() != "=":
             raise self.error(f"'using {name}': this is")
         self.take()
-        found = self.typename()
+        found = self.typename() or self.conditional()
         if found is None:
             raise self.error(f"'using {name} = {self.peek()}': this is")
         self.spelling.defined.add(name)
@@ -270,42 +215,118 @@ class _Text:
                 raise self.error(f"'struct {name}' without its members is")
             return
         self.take()
+        self.members(name)
+
+    def members(self, name: str) -> None:
+        """The head of a struct, and the brace before its members."""
         self.spelling.types.add(name)
-        self.out += ["struct ", name]
+        self.out += ["struct ", name, " "]
+        self.step_over_spaces()
         self.mark(self.peek())
         self.closing[-1] = "};"
 
     def namespace(self, token: str) -> None:
-        if token not in _NAMESPACES:
+        if token not in NAMESPACES:
             raise self.error(f"{token}:: is")
         self.at += 2
+
+    def closure(self) -> None:
+        """``auto f = [&](T a) { … }``: the lambda becomes a function of its own."""
+        declared = [t for t in self.out if t.strip()][-3:]
+        if len(declared) < 3 or declared[0] != AUTO or declared[2] != "=":
+            raise self.error("a lambda that is no variable of its own (write auto f = "
+                             "[&](T a) { … };) is")
+        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
+        default, names = self.captured()
+        before, declaring, self.out, self.declaring = self.out, self.declaring, [], None
+        if self.peek() == "(":
+            self.until_closed()
+        else:
+            self.out.append("(void)")
+        returned = AUTO
+        if self.peek() == "->":
+            self.take()
+            returned = self.typename() or ""
+        if self.peek() != "{" or not returned:
+            raise self.error(f"a {self.peek()!r} in the head of a lambda is")
+        self.until_closed()
+        key = f"__lambda_{len(self.spelling.captures)}"
+        text = "".join(self.out)
+        self.spelling.captures[key] = Captures(
+            default, names, f"{returned} {key}{text}", (self.source, line))
+        self.spelling.lambdas.setdefault(declared[1], []).append(key)
+        self.out, self.declaring = [*before, key, "\n" * text.count("\n")], declaring
+
+    def until_closed(self) -> None:
+        """Respell what stands in brackets."""
+        depth = len(self.closing)
+        self.step_over_spaces()
+        self.mark(self.peek())
+        while len(self.closing) > depth:
+            if self.at >= len(self.tokens):
+                raise self.error("a lambda without its end is")
+            self.step()
+
+    def step_over_spaces(self) -> None:
+        """Keep the spaces before the next token."""
+        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
+            self.step()
 
     def template(self) -> None:
         """Parse ``template<typename T, …>``: its names are types from here on."""
         self.at += 1
         self.expect("<")
-        names: list[str] = []
-        while (token := self.take()) != ">":
-            if token in ("int", "=") or not token:
-                raise self.error("a template parameter that is no type, or has one by "
-                                 "default, is")
-            if token not in ("typename", "class", ","):
-                names.append(token)
+        params: dict[str, str | None] = {}
+        while self.peek() != ">":
+            of = None if self.peek() in ("typename", "class") else self.typename()
+            if of is None and self.take() not in ("typename", "class"):
+                raise self.error("a template parameter that is no type and no integer "
+                                 "is")
+            if of is not None and self.is_type(self.peek()):
+                raise self.error(f"the template parameter {self.peek()!r}, which is "
+                                 "the name of a type as well, is")
+            params[self.take()] = of
+            if self.peek() not in (",", ">"):
+                raise self.error("a template parameter that has a value by default is")
+            if self.peek() == ",":
+                self.take()
+        self.take()
         if self.peek() == "struct":
             raise self.error("a template of a struct is")
-        self.spelling.types.update(names)
+        self.spelling.types.update(n for n, of in params.items() if of is None)
         ahead = 0
         while self.peek(ahead + 1) not in ("(", ""):
             ahead += 1
-        self.spelling.templates[self.peek(ahead)] = tuple(names)
+        self.spelling.templates[self.peek(ahead)] = params
 
     def typedef(self) -> None:
         """The name before the semicolon is a type from here on."""
+        if self.peek(1) == "struct" and "{" in (self.peek(2), self.peek(3)):
+            return self.named_struct()
         words: list[str] = []
         while self.peek(len(words)) not in (";", ""):
             words.append(self.peek(len(words)))
         self.spelling.defined.update(words[-1:])
         self.out.append(self.take())
+        return None
+
+    def named_struct(self) -> None:
+        """``typedef struct { … } P`` is ``struct P { … }``."""
+        at, depth = self.at, 0
+        while at < len(self.tokens) and (depth != 1 or self.tokens[at][1] != "}"):
+            depth += {"{": 1, "}": -1}.get(self.tokens[at][1], 0)
+            at += 1
+        at += 1
+        while at < len(self.tokens) and self.tokens[at][0] == "space":
+            at += 1
+        if at >= len(self.tokens) or self.tokens[at][0] != "word":
+            raise self.error("a typedef of a struct without a name is")
+        name, self.tokens[at] = self.tokens[at][1], ("space", "")
+        self.take()
+        self.take()
+        if self.peek() != "{":
+            self.take()
+        self.members(name)
 
     def static_cast(self) -> None:
         self.at += 1
@@ -321,29 +342,6 @@ class _Text:
         self.static_cast()
         self.expect("::")
         self.out[-1] = f"{LIMIT}{self.take()}_{self.out[-1].removeprefix(CAST)}"
-
-    def typename(self) -> str | None:
-        """The name of the type that is written here, taken; None if none is."""
-        first = self.peek()
-        if first == "auto":
-            self.take()
-            return AUTO
-        words = []
-        while self.peek() in WORDS:
-            words.append(self.take())
-        if words:
-            return type_name(words)
-        if first == "complex" and self.peek(1) == "<":
-            self.take()
-            self.take()
-            inner = self.typename()
-            self.expect(">")
-            if inner not in _COMPLEX:
-                raise self.error(f"complex<{inner}> is")
-            return _COMPLEX[inner]
-        if first in self.spelling.types or first in self.spelling.defined:
-            return self.take()
-        return None
 
     def typed(self, name: str) -> str:
         """A type in its place: of a cast, of a reference to what is not changed."""

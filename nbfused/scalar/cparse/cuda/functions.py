@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from ..ir.nodes import Function
-from ..language.threads import atomic
-from ..language.vocabulary import OPS, Op
-from ..parse.functions import parse_definition
-from ..source.resolve import Operation
+from ....support.records import record
+from ...ir.nodes import Function
+from ...language.threads import atomic
+from ...language.vocabulary import OPS, Op
+from ...parse.functions import parse_definition
+from ...source.resolve import Operation
+from .special import SPECIAL
 
 __all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
            "limit"]
@@ -35,7 +36,8 @@ class CFunction:
         ``"float"``: arguments in their common floating type, that of the result;
         ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
         ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
-        the result is real; ``"uint32"``, ``"uint64"``: arguments as these.
+        the result is real; ``"polar"``: as float, the result is complex;
+        ``"uint32"``, ``"uint64"``: arguments as these.
     result
         The dtype of the result where the rule does not say it.
     """
@@ -62,6 +64,8 @@ _DEFINED = {
     "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
     "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
     "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
+    "cyl_bessel_i0": "def cyl_bessel_i0(x): return i0(x)",
+    "cyl_bessel_i1": "def cyl_bessel_i1(x): return i1(x)",
 }
 _INTRINSICS = {"__exp10f": "exp10", "__fmaf_rn": "fma"}
 
@@ -95,17 +99,15 @@ ATOMICS: Mapping[str, Any] = {
     "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
     "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
     "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+    "atomicInc": atomic.inc, "atomicDec": atomic.dec,
 }
 
 
 #: Functions that have no meaning in a body, with the way out.
 REFUSED: Mapping[str, str] = {
-    "printf": "printf() has no place to print to; store what you want to see into an "
-              "output",
+    "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
-    **{n: f"{n}() counts round; use atomicAdd and % on its value, or atomicCAS"
-       for n in ("atomicInc", "atomicDec")},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
@@ -137,15 +139,19 @@ def function_table() -> Mapping[str, CFunction]:
     """Every function by its name in C."""
     found = {name: CFunction(Operation(op.name), op.arity, _rule(name, op))
              for op in OPS.values() for name in op.c}
-    for name, text in _DEFINED.items():
-        function = parse_definition(text)
-        found[name] = CFunction(function, len(function.params))
+    defined: dict[str, Function] = {}
+    for name, text in {**_DEFINED, **SPECIAL}.items():
+        function = defined[name] = parse_definition(text, **defined)
+        if not name.startswith("_"):
+            found[name] = CFunction(function, len(function.params))
     found |= {f"{n}f": replace(f, rule="float32") for n, f in found.items()
               if f.rule == "float"}
     found |= {n: replace(found[plain], rule="float32")
               for n, plain in _INTRINSICS.items()}
     signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
     found["signbit"] = CFunction(signbit, 1, "bool")
+    polar = parse_definition("def polar(r, t): return r * cos(t) + 1j * (r * sin(t))")
+    found["polar"] = CFunction(polar, 2, "polar")
     parts = {"norm": "return x.real * x.real + x.imag * x.imag",
              "arg": "return atan2(x.imag, x.real)"}
     found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .cuda_functions import ATOMICS, REFUSED, CFunction, function_table, limit
-from .elements import address
-from .expressions import BOOL, as_type, combine
-from .functions import Effects, device_function
-from .scope import ExpressionParser, Scope
-from .spelling import CAST, LIMIT
-from .structs import from_list
-from .tree import kind
-from .types import common_dtype, promote
-from .values import Typed, call, constant, converted, literal, subscript, zero
+from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
+from ..expressions import BOOL, as_type, combine
+from ..pointers import address
+from ..scope import ExpressionParser, Scope
+from ..spelling import CAST, LIMIT
+from ..structs import from_list
+from ..tree import kind
+from ..types import common_dtype, promote
+from ..values import Typed, call, constant, converted, literal, subscript, zero
+from .device_functions import Effects, Given, device_function
+from .lambdas import call_lambda, lambda_effects, lambda_of
 
 __all__ = ["EXPRESSIONS", "arguments", "effects_of"]
 
@@ -29,6 +30,9 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if kind(node.name) != "ID":
         return _call_method(scope, node)
     name, args = node.name.name, arguments(node)
+    closure = lambda_of(scope, node)
+    if closure is not None:
+        return call_lambda(scope, node, closure, args)
     if name.startswith(CAST):
         return _construct(scope, node, scope.named_dtype(node, name[len(CAST):]), args)
     if name.startswith(LIMIT):
@@ -36,10 +40,15 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if name in ATOMICS:
         return _atomic(scope, node, name, args)
     if name == "__ldg" and len(args) == 1:
-        variable, index = address(scope, args[0])
+        variable, index, dtype = address(scope, args[0])
+        if dtype != variable.dtype:
+            scope.refuse(node, f"__ldg() would read {variable.dtype} as {dtype}; "
+                               "convert the value")
         return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
-    name, types = _explicit(scope, node, name)
-    device = device_function(scope, node, name, args, types)
+    if name in ("nan", "nanf") and [kind(a) for a in args] == ["Constant"]:
+        return literal(np.nan, _FLOAT64 if name == "nan" else np.dtype(np.float32))
+    name, args, explicit = _explicit(scope, node)
+    device = device_function(scope, node, name, args, explicit)
     if device is not None:
         return device.value(scope, node)
     function = function_table().get(name)
@@ -49,7 +58,9 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
         scope.refuse(node, f"the function {name}() is not known; write it as a "
                            "__device__ function in the preamble")
     values = [scope.typed(a) for a in args]
-    for t in types[:1]:
+    for t in explicit[:1]:
+        if isinstance(t, Typed):
+            scope.refuse(node, f"the template argument of {name}() is a type")
         values = [as_type(scope, node, v, t) for v in values]
     if len(values) != function.arity:
         scope.refuse(node, f"{name}() takes {function.arity} arguments, got "
@@ -57,11 +68,15 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     return _apply(scope, name, function, values)
 
 
-def _explicit(scope: Scope, node: Any,
-              name: str) -> tuple[str, list[np.dtype]]:
-    """The function of ``f<T>(x)``, and the types that are given."""
-    name, types = scope.unit.spelling.explicit.get(name, (name, ()))
-    return name, [scope.named_dtype(node, t) for t in types]
+def _explicit(scope: Scope, node: Any) -> tuple[str, list[Any], list[Given]]:
+    """The function of ``f<T, 3>(x)``, its arguments, and those of its template."""
+    args = arguments(node)
+    name, given = scope.unit.spelling.explicit.get(node.name.name, (node.name.name, ()))
+    numbers = iter(args)
+    explicit: list[Given] = [
+        scope.typed(next(numbers)) if t is None else scope.named_dtype(node, t)
+        for t in given]
+    return name, args[given.count(None):], explicit
 
 
 def effects_of(scope: Scope, node: Any, wanted: bool = True) -> Effects | None:
@@ -71,8 +86,11 @@ def effects_of(scope: Scope, node: Any, wanted: bool = True) -> Effects | None:
     """
     if kind(node) != "FuncCall" or kind(node.name) != "ID":
         return None
-    name, types = _explicit(scope, node, node.name.name)
-    found = device_function(scope, node, name, arguments(node), types)
+    closure = lambda_of(scope, node)
+    if closure is not None:
+        return lambda_effects(scope, node, closure, arguments(node), wanted)
+    name, args, explicit = _explicit(scope, node)
+    found = device_function(scope, node, name, args, explicit)
     if found is None or not found.changes:
         return None
     if wanted and found.result is None:
@@ -120,13 +138,15 @@ def _apply(scope: Scope, name: str, function: CFunction,
         dtype = common_dtype(dtype, v.dtype)
     if function.rule in ("float32", "uint32", "uint64"):
         dtype = np.dtype(function.rule)
-    elif function.rule in ("float", "bool") and dtype.kind in "iu":
+    elif function.rule in ("float", "bool", "polar") and dtype.kind in "iu":
         dtype = _FLOAT64
     if name in ("max", "min") and dtype.kind == "f":
         function = function_table()[f"f{name}"]
     result = dtype
     if function.rule == "bool":
         result = BOOL
+    elif function.rule == "polar":
+        result = np.result_type(dtype, np.complex64)
     elif function.rule == "part" or name == "abs":
         result = np.empty(0, dtype).real.dtype
     if name.removesuffix("f") in ("pow", "__pow") and _whole(values[1]):
@@ -142,20 +162,32 @@ def _apply(scope: Scope, name: str, function: CFunction,
 
 def _atomic(scope: Scope, node: Any, name: str, args: Sequence[Any]) -> Typed:
     """Parse ``atomicMax(&y[i], v)``, whose value is the old one."""
-    operation = ATOMICS[name]
     count = 3 if name == "atomicCAS" else 2
     if len(args) != count:
         scope.refuse(node, f"{name}() takes {count} arguments, got {len(args)}")
-    variable, index = address(scope, args[0])
+    variable, index, dtype = address(scope, args[0])
     if variable.constant:
         scope.refuse(node, f"{variable.name!r} must be a raw output")
-    values = [scope.typed(a) for a in args[1:]]
+    _check_atomic(scope, node, name, variable.dtype, dtype)
+    values = [as_type(scope, node, scope.typed(a), dtype) for a in args[1:]]
     if name == "atomicSub":
         values = [combine(scope, node, "-", literal(0, variable.dtype), values[0])]
-    scope.unit.outside[f".{name}"] = operation
+    scope.unit.outside[f".{name}"] = ATOMICS[name]
     found = call(name, ast.Name(variable.name, ast.Load()), index,
                  *(converted(v, variable.dtype) for v in values))
-    return Typed(found, variable.dtype)
+    return as_type(scope, node, Typed(found, variable.dtype), dtype)
+
+
+def _check_atomic(scope: Scope, node: Any, name: str, held: np.dtype,
+                  dtype: np.dtype) -> None:
+    """Refuse an atomic function on elements that hold another type than it takes."""
+    if name in ("atomicInc", "atomicDec") and dtype != np.uint32:
+        scope.refuse(node, f"{name}() takes an address of unsigned int, got {dtype}")
+    signs = dtype.kind in "iu" and held.kind in "iu" and dtype.itemsize == held.itemsize
+    ordered = name in ("atomicMin", "atomicMax")
+    if dtype != held and (ordered or not signs):
+        scope.refuse(node, f"{name}() would read {held} as {dtype}; give the address "
+                           "without a cast")
 
 
 def _call_method(scope: Scope, node: Any) -> Typed:

@@ -1,0 +1,140 @@
+"""Reading of CUDA C++: tokens, and the names of types."""
+
+from __future__ import annotations
+
+from ...source.definitions import Source
+from ..types import WORDS, type_name
+from .names import AUTO, Spelling
+from .preprocessor import Preprocessor
+
+__all__ = ["NAMESPACES", "Reader"]
+
+NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math", "type_traits"})
+#: What stands between the types of a conditional one.
+_CONDITIONAL = frozenset({"conditional", "is_same", "value", "type", "typename", "cupy",
+                          "std", "type_traits", "cuda", "::", "<", ">", ","})
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}
+
+
+class Reader:
+    """One text on its way.
+
+    Attributes
+    ----------
+    inside
+        Whether its first level is inside a function.
+    at
+        The number of the next token.
+    out
+        What is written so far.
+    """
+
+    def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
+        self.spelling, self.source, self.inside = spelling, source, inside
+        self.at = 0
+        self.out: list[str] = []
+        self.tokens = Preprocessor(source, spelling.macros).tokens()
+
+    def error(self, what: str) -> Exception:
+        """The error that says what the next token begins."""
+        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
+        return self.source.error(
+            line, f"{what} not part of the C that is understood here; write the body "
+                  "as a Python function, or, on cuda, use nf.RawKernel")
+
+    def peek(self, ahead: int = 0) -> str:
+        """The next token but spaces, `ahead` of the one after `at`."""
+        words = (t for kind, t in self.tokens[self.at:] if kind != "space")
+        for _ in range(ahead):
+            next(words, "")
+        return next(words, "")
+
+    def take(self) -> str:
+        """Go past the next token; what lies before it is kept."""
+        while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
+            self.out.append(self.tokens[self.at][1])
+            self.at += 1
+        if self.at >= len(self.tokens):
+            return ""
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def expect(self, mark: str) -> None:
+        """Go past a mark that must be there."""
+        if self.peek() != mark:
+            raise self.error(f"a {self.peek()!r} where {mark!r} is expected is")
+        self.take()
+
+    def is_type(self, word: str) -> bool:
+        """True if a type begins with a word."""
+        return word in self.spelling.types or word in self.spelling.defined or \
+            word in WORDS or word in ("auto", "const", "complex", "struct")
+
+    def typename(self) -> str | None:
+        """The name of the type that is written here, taken; None if none is."""
+        first = self.peek()
+        if first == "auto":
+            self.take()
+            return AUTO
+        words = []
+        while self.peek() in WORDS:
+            words.append(self.take())
+        if words:
+            return type_name(words)
+        if first == "complex" and self.peek(1) == "<":
+            self.take()
+            self.take()
+            inner = self.typename()
+            self.expect(">")
+            if inner not in _COMPLEX:
+                raise self.error(f"complex<{inner}> is")
+            return _COMPLEX[inner]
+        if first in self.spelling.types or first in self.spelling.defined:
+            return self.take()
+        return None
+
+    def conditional(self) -> str | None:
+        """The type that ``conditional<is_same<A, B>::value, C, D>::type`` is."""
+        while self.peek() == "typename" or (self.peek(1) == "::"
+                                            and self.peek() in NAMESPACES):
+            self.take()
+            if self.peek() == "::":
+                self.take()
+        if self.peek() != "conditional":
+            return None
+        found: list[str] = []
+        while self.peek() != ";":
+            name = self.typename()
+            if name is not None:
+                found.append(name)
+            elif self.take() not in _CONDITIONAL:
+                raise self.error("a type that depends on more than is_same<A, B> is")
+        if len(found) != 4:
+            raise self.error("a type that depends on more than is_same<A, B> is")
+        key = f"__conditional_{len(self.spelling.conditional)}"
+        same, other, then, orelse = found
+        self.spelling.conditional[key] = same, other, then, orelse
+        self.spelling.types.add(key)
+        return key
+
+    def captured(self) -> tuple[bool | None, dict[str, bool]]:
+        """The captures of a lambda: ``[&]``, ``[=]``, ``[x, &y]``."""
+        default, names = None, dict[str, bool]()
+        self.expect("[")
+        while self.peek() != "]":
+            reference = self.peek() == "&"
+            if self.peek() in ("&", "="):
+                word = self.take()
+                if self.peek() in (",", "]") and default is None and not names:
+                    default = reference
+                elif word == "=":
+                    raise self.error("'=' behind a capture is")
+            if self.peek() not in (",", "]"):
+                name = self.take()
+                if not name.isidentifier() or self.peek() not in (",", "]"):
+                    raise self.error(f"the capture {name!r} of a lambda is")
+                names[name] = reference
+            if self.peek() == ",":
+                self.take()
+        self.take()
+        return default, names
