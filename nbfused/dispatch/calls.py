@@ -23,24 +23,9 @@ from .launch_plans import Arguments, Request, arguments, make_plan
 from .outputs import check_output, check_overlap
 from .prepared_call import OverlapTest, Place, PreparedCall, overlap_test
 
-__all__ = [
-    "COPY",
-    "WEAK",
-    "ZERO",
-    "Dtypes",
-    "Place",
-    "check_call",
-    "describe_outputs",
-    "find_prepared",
-    "place_of",
-    "prepare_call",
-    "request_of",
-    "run",
-    "run_cached",
-    "scalar_type",
-    "validate_and_run",
-    "zero",
-]
+__all__ = ["COPY", "WEAK", "ZERO", "Dtypes", "Place", "check_call", "describe_outputs",
+           "find_prepared", "place_of", "prepare_call", "request_of", "run",
+           "run_cached", "scalar_type", "validate_and_run", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),

@@ -54,7 +54,7 @@ def host_of(x: Any, name: str) -> np.ndarray:
         They are not known yet, in `nf.fuse`.
     """
     if isinstance(x, Batched) and not x.batched:  # the same for all samples
-        x = x.held
+        x = x.detach().held
     if isinstance(x, Traced):
         raise no_operation(
             f"numpy.{name}: the shape of the result depends on the elements of {x!r}, "

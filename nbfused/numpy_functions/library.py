@@ -111,7 +111,8 @@ def computed(name: str, forward: Callable[..., Any],
         return None, *map(_of_kind, found, arrays)
 
     made = type(f"numpy.{name}", (Function,), {
-        "forward": staticmethod(run), "backward": staticmethod(pull)})
+        "native": staticmethod(forward), "forward": staticmethod(run),
+        "backward": staticmethod(pull)})
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)
@@ -132,7 +133,7 @@ def _of_kind(gradient: Any, x: Any) -> Any:
 
 def has_samples(*arrays: Any) -> bool:
     """Whether one of the arrays is that of the samples of a `vmap`."""
-    return any(isinstance(x, Batched) for x in arrays)
+    return any(type(x) is Batched for x in arrays)
 
 
 def _of_samples(function: Callable[..., Any], arrays: Sequence[Any],
@@ -163,7 +164,8 @@ def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., An
             return _constant(ctx, _of_samples(call, arrays, options))
         return _constant(ctx, forward(*(x.data for x in arrays), **options))
 
-    made = type(f"numpy.{name}", (Function,), {"forward": staticmethod(run)})
+    made = type(f"numpy.{name}", (Function,), {
+        "native": staticmethod(forward), "forward": staticmethod(run)})
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)

@@ -14,9 +14,11 @@ import numpy as np
 
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.calls.tracked import Tracked, placeholders
 from ..autograd.compilers.dynamo import called_whole
 from ..autograd.numpy_api.ufuncs import ufunc_operation
 from ..autograd.tape import tracked_by_library
+from ..errors import TapeError
 from ..registry.operations import NUMPY
 from .base import is_value
 
@@ -42,14 +44,20 @@ def on_arrays(name: str) -> Callable[..., Any]:
         source = NUMPY[f"numpy.{name}"]
 
     def call(*args: Any, **options: Any) -> Any:
-        if (args and type(args[0]) is Variable) or any(
-                isinstance(x, (Variable, Traced))
-                for x in _leaves((*args, *options.values()))):
+        if args and type(args[0]) is Variable:
             return source(*args, **options)
-        if is_operation and any(map(tracked_by_library, args)):
-            return source(*args, **options)  # by PyTorch or JAX, who see operations
-        return _unwrapped(source(*map(_wrapped, args), **{
-            k: _wrapped(x) for k, x in options.items()}))
+        leaves = [*_leaves((*args, *options.values()))]
+        if any(isinstance(x, (Variable, Traced)) for x in leaves):
+            return source(*args, **options)
+        wrap: Callable[[Any], Any] = Variable
+        tracked = next(filter(tracked_by_library, leaves), None)
+        if tracked is not None:  # by PyTorch or JAX, who see operations
+            if is_operation:
+                return source(*args, **options)
+            _check_out(options)
+            wrap = placeholders(call.__name__, tracked)
+        return _unwrapped(source(*[_wrapped(x, wrap) for x in args], **{
+            k: _wrapped(x, wrap) for k, x in options.items()}))
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
@@ -65,10 +73,16 @@ def _leaves(found: Iterable[Any]) -> Iterator[Any]:
             yield x
 
 
-def _wrapped(x: Any) -> Any:
+def _wrapped(x: Any, wrap: Callable[[Any], Any]) -> Any:
     if isinstance(x, (list, tuple)):
-        return type(x)(map(_wrapped, x))
-    return Variable(x) if is_value(x) else x
+        return type(x)([_wrapped(y, wrap) for y in x])
+    return wrap(x) if is_value(x) else x
+
+
+def _check_out(options: dict[str, Any]) -> None:
+    if options.get("out") is not None:
+        raise TapeError("out: an argument requires grad, or is traced, in its own "
+                        "library, which would not see what is stored; leave out= away")
 
 
 def _unwrapped(made: Any) -> Any:
@@ -76,4 +90,6 @@ def _unwrapped(made: Any) -> Any:
         return type(made)(*map(_unwrapped, made))
     if isinstance(made, (list, tuple)):
         return type(made)(map(_unwrapped, made))
+    if isinstance(made, Tracked):
+        return made.held
     return made.data if isinstance(made, Variable) else made

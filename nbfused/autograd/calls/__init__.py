@@ -6,4 +6,5 @@
 `recorded_call`    the recorded call of a function that is differentiated, its pullback
 `sample_plans`     direct calls of specs on samples
 `samples`          a spec run for many samples at once, by its own rule
+`tracked`          arrays that another library follows, as arguments of our functions
 """

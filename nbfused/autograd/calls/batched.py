@@ -61,7 +61,11 @@ class Level:
     def lift(self, x: Any) -> Any:
         """An array or Variable that is the same for all samples, as a placeholder."""
         own = isinstance(x, Batched) and x.level is self
-        return x if own or isinstance(x, NUMBERS) else Batched(self, x, False)
+        return x if own or isinstance(x, NUMBERS) else self.hold(x)
+
+    def hold(self, x: Any, batched: bool = False) -> Batched:
+        """A placeholder for an array."""
+        return Batched(self, x, batched)
 
     def run(self, spec: Spec, inputs: Sequence[Any],
             dtypes: Any) -> tuple[Batched, ...]:
@@ -82,7 +86,7 @@ class Level:
                 run_planned(spec, held, has, self.size, dtypes)
         finally:
             RECORDING.set(before)
-        return tuple([Batched(self, x, any(has)) for x in made])
+        return tuple([self.hold(x, any(has)) for x in made])
 
 
 #: The innermost `vmap` whose function is running.
@@ -147,7 +151,9 @@ class Batched(Traced, Variable):
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Batched:
         """The same samples with an edge of the graph."""
-        return Batched(data.level, data.held, data.batched, edge)
+        made = data.level.hold(data.held, data.batched)
+        made._edge = edge
+        return made
 
     def plain(self) -> Batched:
         """The same samples without a place in the graph inside of the function."""
@@ -176,14 +182,14 @@ class Batched(Traced, Variable):
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Batched:
         """Zeros of another shape and dtype, the same for all samples."""
         held = zeros(shape, dtype, like_data(self.held))
-        return Batched(self.level, held, False)
+        return self.level.hold(held)
 
     def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
         """An array that all samples share."""
         like = like_data(self.held)
         made = like.constant(host, given) if isinstance(like, Traced) else array_like(
             host, like)
-        return Batched(self.level, made, False)
+        return self.level.hold(made)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...errors import KernelTypeError
 from ...support.records import record as data
+from ..torch_bridge import conjugated
 from ..transforms.gradients import vjp
 from ..variable import Variable
 from .torch_names import MAKING, NAMESPACE, install, library
@@ -164,8 +165,8 @@ def _recorded() -> Any:
             places = [k for k, number in enumerate(op.numbers) if not number]
             needs = tuple([k for k, want in zip(places, wanted, strict=True) if want])
             values = op._values(ctx.saved_tensors, ctx.numbers)
-            found = dict(zip(needs, op.pull(needs, ctx.count)(*values, *cotangents),
-                             strict=True))
+            pulled = op.pull(needs, ctx.count)(*values, *map(conjugated, cotangents))
+            found = dict(zip(needs, map(conjugated, pulled), strict=True))
             return None, None, *[found.get(k) for k in places]
 
     return super(torch.autograd.Function, Recorded).apply
