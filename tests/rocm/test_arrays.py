@@ -248,7 +248,11 @@ def torch(monkeypatch):
             _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
     module.cuda = SimpleNamespace(empty_cache=lambda: None)
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle,
-                                _get_tracing_state=lambda: None)
+                                _get_tracing_state=lambda: None,
+                                _len_torch_dispatch_stack=lambda: 0,
+                                _functorch=SimpleNamespace(
+                                    is_functorch_wrapped_tensor=lambda x: False,
+                                    peek_interpreter_stack=lambda: None))
     module.device = lambda kind, index=0: f"{kind}:{index}"
     for name in DTYPES:
         setattr(module, name, f"torch.{name}")
