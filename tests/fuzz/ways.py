@@ -92,14 +92,17 @@ def _for(features: str, *errors: tuple[Any, str]) -> Refusals:
 
 
 #: What cannot be followed where memory is shared.
-_SHARED = ((KernelTypeError, "view"), (OverlapError, "shares memory"))
+_SHARED = ((KernelTypeError, "view"), (OverlapError, "shares memory"),
+           (KernelTypeError, "is not contiguous, and it is reshaped"))
 _ALWAYS = {**_for("any", (KernelTypeError, "does not order complex"),
                   (KernelTypeError, "does not take complex numbers"),
                   # NumPy reduces what has no dimensions along axis 0.
                   (np.exceptions.AxisError, "of dimension 0")),
            **_for("arrays", (KernelTypeError, "must be an array"))}
 _FUSED: Refusals = {
-    **_ALWAYS, **_for("in-place in-place-bits out", *_SHARED),
+    **_ALWAYS, **_for("any", *_ALWAYS["any"],
+                      (ShapeError, "a leading coefficient is 0")),
+    **_for("in-place in-place-bits out", *_SHARED),
     **_for("store", *_SHARED, (KernelTypeError, "'same_kind'"),
            (ShapeError, "cannot hold an array of shape")),
     **_for("store-part", (KernelTypeError, "part")),

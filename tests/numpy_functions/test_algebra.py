@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import NbFusedError
+from nbfused.errors import NbFusedError, ShapeError
 
 from .agreement import check, normal
 
@@ -149,3 +149,22 @@ def test_second_derivatives(name):
 def test_refusals_say_why(call, words):
     with pytest.raises(NbFusedError, match=words):
         call(nf.Variable(TALL, requires_grad=True))
+
+
+@pytest.mark.parametrize("a", [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0], [3.0, 0.0]])
+def test_products_of_polynomials_leave_leading_zeros_away(a):
+    a, b = np.array(a), np.array([0.0, 1.0, 2.0])
+    expected = np.polymul(a, b)
+    x = nf.Variable(a, requires_grad=True)
+    found = np.polymul(x, b)
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    found.sum().backward()
+    assert x.grad.shape == a.shape
+    np.testing.assert_array_equal(nf.ops.polymul(a, b), expected)
+
+
+def test_leading_zeros_in_a_traced_product_of_polynomials_are_an_error():
+    fused, a, b = nf.fuse(np.polymul), np.array([3.0, 0.0]), np.array([1.0, 2.0])
+    np.testing.assert_array_equal(fused(a, b), np.polymul(a, b))
+    with pytest.raises(ShapeError, match="a leading coefficient is 0"):
+        fused(a, b[::-1] * [1.0, 0.0] - [2.0, 0.0])

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of
+from ...arrays import dtype_of, to_numpy
+from ...arrays.traced import Traced
 from ...errors import ShapeError
-from ..base import as_arrays, implements, is_value, ops, shape_of
+from ..base import as_arrays, detached, implements, is_value, ops, shape_of
+from ..indexing import host_of
 from .products import convolve
 
 __all__: list[str] = []
@@ -62,8 +64,35 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 @implements("polymul")
 def polymul(a1: Any, a2: Any) -> Any:
-    """The product of polynomials."""
-    return convolve(*as_arrays([a1, a2], "numpy.polymul"))
+    """The product of polynomials, without their leading zeros.
+
+    Raises
+    ------
+    ShapeError
+        A leading coefficient is 0 in a call that was traced: the length of the result
+        would depend on it.
+    """
+    return convolve(*map(_trimmed, as_arrays([a1, a2], "numpy.polymul")))
+
+
+def _trimmed(x: Any) -> Any:
+    """The coefficients from the first on that is not 0; one at least."""
+    x = _coefficients(x, "numpy.polymul")
+    if isinstance(x, Traced):
+        ops.getitem(x, slice(0, 1)).record_check(_check_leading)
+        return x
+    known = host_of(detached(x), "polymul")
+    nonzero = np.flatnonzero(known)
+    first = int(nonzero[0]) if nonzero.size else max(known.size - 1, 0)
+    return ops.getitem(x, slice(first, None)) if first else x
+
+
+def _check_leading(found: Any) -> None:
+    if (to_numpy(found) == 0).any():
+        raise ShapeError(
+            "numpy.polymul: a leading coefficient is 0 in a call that was traced, and "
+            "NumPy leaves such zeros away; call it outside of nf.fuse and nf.vmap, or "
+            "use np.convolve, which keeps them")
 
 
 @implements("polyder")
