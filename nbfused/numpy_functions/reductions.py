@@ -18,6 +18,7 @@ from .base import (
     axes_of,
     axis_of,
     converted,
+    copied,
     floating,
     implements,
     ops,
@@ -278,14 +279,26 @@ def ufunc_accumulate(name: str, combine: Callable[..., Any], array: Any,
     if name in _RUNNING:
         return NUMPY[f"numpy.{_RUNNING[name]}"](array, axis, dtype, out)
     axis = axis_of(axis, len(shape_of(array)))
-    x = array if dtype is None else converted(array, dtype)
+    x = _in_result_dtype(name, array, dtype)
     count, step = shape_of(x)[axis], 1
+    x = copied(x, count < 2)  # else `concatenate` makes a new one
     while step < count:  # each element has what is combined of the `step` up to it
         later = combine(_along(x, axis, slice(0, -step)),
                         _along(x, axis, slice(step, None)))
         x = ops.concatenate([_along(x, axis, slice(0, step)), later], axis=axis)
         step *= 2
     return stored(x, out)
+
+
+def _in_result_dtype(name: str, x: Any, dtype: Any) -> Any:
+    """Elements in the dtype of results: bool for ``logical_and``, say."""
+    if dtype is None:
+        own = dtype_of(x)
+        if own.kind not in "biu" and not name.startswith("logical"):
+            return x
+        dtype = getattr(np, name).resolve_dtypes((own, own, None))[-1]
+        return x if dtype == own else ops.astype(x, dtype)
+    return converted(x, dtype)
 
 
 #: `ufunc_accumulate` by another name.
@@ -296,8 +309,11 @@ _RUNNING = {"add": "cumsum", "multiply": "cumprod"}
 def ufunc_reduce(name: str, combine: Callable[..., Any], array: Any, axis: Any = 0,
                  dtype: Any = None, keepdims: bool = False, out: Any = None) -> Any:
     """The result of an associative ufunc over all elements along some axes."""
-    x = array if dtype is None else converted(array, dtype)
+    x = _in_result_dtype(name, array, dtype)
     axes = axes_of(axis, len(shape_of(x)))
+    if not [k for k in axes if shape_of(x)[k] != 1]:
+        # NumPy starts with the identity, which makes one number positive.
+        x = combine(x, 0) if name in ("gcd", "hypot") else copied(x)
     for k in sorted(axes, reverse=True):
         x = _reduced(name, combine, x, k)
         x = x if keepdims else ops.squeeze(x, k)

@@ -33,6 +33,9 @@ _COMBINES: dict[str, tuple[str, Any]] = {
     "add": ("sum", 0), "mul": ("prod", 1), "max": ("max", None), "min": ("min", None),
     "logical_and": ("all", True), "logical_or": ("any", False),
 }
+#: NumPy's ufunc of which such an op is the ``reduce``.
+_UFUNCS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum",
+           "all": "logical_and", "any": "logical_or"}
 #: One array dtype of each kind and size, in NumPy's order.
 _DTYPES = tuple(map(np.dtype, "?bBhHiIlLefdFD"))
 
@@ -101,11 +104,8 @@ class Ufunc:
         >>> nf.ops.add.reduce(np.ones((2, 3)))
         array([2., 2., 2.])
         """
-        if self._combine is None:
-            raise KernelTypeError(
-                f"{self.__name__}.reduce: not known to be associative; expected a sum, "
-                "product, max, min, and, or of two arguments; use "
-                "nbfused.reduction(combine=...) with the function and its identity")
+        self._check_associative("reduce")
+        assert self._combine is not None
         return OPS[self._combine[0]](array, axis=axis, dtype=dtype, out=out,
                                      keepdims=keepdims)
 
@@ -129,10 +129,34 @@ class Ufunc:
             return call(a, b, **kwargs)
         return call(OPS["reshape"](a, (*a.shape, *(1 for _ in b.shape))), b, **kwargs)
 
-    def accumulate(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse with `KernelTypeError`: there are no kernels of prefix sums."""
-        raise KernelTypeError(f"{self.__name__}.accumulate: running results have no "
-                              "kernels; use the array library's own cumsum")
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None,
+                   out: Any = None) -> Any:
+        """Combine the elements up to each one, as a ufunc's ``accumulate``.
+
+        Raises
+        ------
+        KernelTypeError
+            If this is not a sum, product, maximum, minimum, and, or.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> nf.ops.maximum.accumulate(np.array([1, 3, 2, 5]))
+        array([1, 3, 3, 5])
+        """
+        self._check_associative("accumulate")
+        from ..numpy_functions.on_arrays import on_arrays  # when one is asked for
+
+        assert self._combine is not None
+        return on_arrays("ufunc.accumulate")(_UFUNCS[self._combine[0]], self, array,
+                                             axis, dtype, out)
+
+    def _check_associative(self, method: str) -> None:
+        if self._combine is None:
+            raise KernelTypeError(
+                f"{self.__name__}.{method}: not known to be associative; expected a "
+                "sum, product, max, min, and, or of two arguments; use "
+                "nbfused.reduction(combine=...) with the function and its identity")
 
     def take_options(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
         """Take `where` and `casting` out of keywords, unless parameters."""

@@ -210,7 +210,7 @@ def _difference(p: Problem, function: Callable[[Sequence[Any]], float],
         ends = []
         for sign in (1, -1):
             moving = p.point()
-            moving[k] = moving[k] + sign * step * p.directions[k]
+            moving[k] += sign * step * p.directions[k]  # in the same layout
             ends.append(function(moving))
         found.append((ends[0] - ends[1]) / (2 * step))
     wide, narrow = found

@@ -100,6 +100,8 @@ NUMPY_ROWS: tuple[Row, ...] = (
     *_table("np.average({a}{,axis}, weights=np.abs({a}) + 1)", kinds="f", ndim=1),
     *_table("np.@({a}{,axis})", "cumsum nancumsum", "iuf", ndim=1),
     *_table("np.cumprod({a}{,axis})", kinds="f", domain=(0.4, 2.5), ndim=1),
+    *_table("np.@.accumulate({a}{,axis})", "add maximum minimum", "f", ndim=1),
+    *_table("np.@.outer({a}, {b})", "add multiply maximum arctan2", "f,f", ndim=1),
     *_table("np.cumulative_sum({a}{,one axis}, include_initial={flag})", kinds="if",
             ndim=1),
     *_table("np.diff({a}, {order}{,one axis})", kinds="if", ndim=1),
@@ -231,6 +233,8 @@ LEFT_OUT: dict[str, str] = {
                     _LIKE),
     **dict.fromkeys(("angle", "linalg.eig", "linalg.eigvals", "poly", "real_if_close",
                      "sort_complex"), "it is of complex numbers, or gives them"),
+    **dict.fromkeys(("ufunc.accumulate", "ufunc.outer", "ufunc.reduce"),
+                    "rows name the ufuncs that have it, as `np.add.outer`"),
     "argpartition": "the order within its parts is each library's own",
     "empty_like": "its elements are any",
 }

@@ -108,7 +108,10 @@ _FUSED: Refusals = {
     **_for("store-part", (KernelTypeError, "part")),
     **_for("dot", (KernelTypeError, "more than two dimensions")),
     **_for("view", (KernelTypeError, "of a number is an array"))}
-_TENSORS: Refusals = {**_FUSED, **_for("not-torch", (KernelTypeError, "torch"))}
+#: PyTorch's `max` raises for several axes, and gives pairs for one.
+_TENSORS: Refusals = {**_FUSED, **_for(
+    "not-torch", (KernelTypeError, "torch"), (TypeError, "invalid combination"),
+    (KernelTypeError, "a NumPy array needs its values"))}
 #: What Variables do not have is an error of Python's.
 _EAGER: Refusals = {
     **_ALWAYS, **_for("in-place out", *_SHARED, (KernelTypeError, "out: ")),

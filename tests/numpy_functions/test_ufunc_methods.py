@@ -18,6 +18,7 @@ X = RNG.normal(size=(5, 3))
 WHOLE = RNG.integers(1, 9, size=(5, 3))
 FLOATS = ("maximum", "minimum", "fmax", "logaddexp", "hypot", "add", "multiply")
 INTEGERS = ("bitwise_and", "bitwise_xor", "gcd")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 
 def ways(f, *args):
@@ -40,6 +41,22 @@ def test_methods_are_those_of_numpy(name, method):
     for found in ways(f, x):
         assert found.dtype == f(x).dtype
         np.testing.assert_allclose(found, f(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["accumulate", "reduce"])
+@pytest.mark.parametrize("name", FLOATS + INTEGERS + LOGICAL)
+@pytest.mark.parametrize("dtype", ["f8", "i4"])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_dtypes_and_one_element(name, method, dtype, rows):
+    """Results have a dtype, and memory, of their own; sizes are positive."""
+    if name in INTEGERS and dtype == "f8":
+        pytest.skip("of integers")
+    x = np.random.default_rng(rows).integers(-2, 3, (rows, 3)).astype(dtype)
+    expected = getattr(getattr(np, name), method)(x)
+    found = getattr(getattr(np, name), method)(nf.Variable(x)).to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert found.dtype == expected.dtype
+    assert not np.shares_memory(found, x)
 
 
 def test_axes_and_dtypes():

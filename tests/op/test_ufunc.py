@@ -84,8 +84,22 @@ def test_what_combines_nothing_says_so(op):
     assert op.identity is None
     with pytest.raises(KernelTypeError, match=r"reduce.*nbfused\.reduction"):
         op.reduce(X)
-    with pytest.raises(TypeError, match="accumulate"):
+    with pytest.raises(KernelTypeError, match=r"accumulate.*nbfused\.reduction"):
         op.accumulate(X)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "?", "f8"])
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum",
+                                  "logical_and", "logical_or"])
+@pytest.mark.parametrize("shape", [(5, 3), (1, 3), (0, 2)])
+def test_accumulate(name, dtype, shape):
+    x = np.random.default_rng(3).integers(0, 3, shape).astype(dtype)
+    for axis in (0, -1):
+        found = getattr(nf.ops, name).accumulate(x, axis=axis)
+        expected = getattr(np, name).accumulate(x, axis=axis)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert found.dtype == expected.dtype
+        assert not np.shares_memory(found, x)
 
 
 def test_outer(device):

@@ -26,9 +26,9 @@ class _Operations(Level):
 
 
 def placeholders(name: str, like: Any) -> Callable[[Any], Tracked]:
-    """What makes the placeholders for one call of the function of a name.
+    """Give a function that makes the placeholders for one call.
 
-    `like` is an array of its arguments that its library tracks.
+    `name` is that of what is called, `like` an argument that its library tracks.
     """
     return _Operations(name, 1, like).hold
 

@@ -149,8 +149,10 @@ def _scatter(program: Program, function: Function, arguments: list[Argument],
         used = tuple(u or a.kind == "element"
                      for a, u in zip(arguments, used, strict=True))
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
-    # Nothing is added to a buffer that no cotangent reaches.
-    reached = [u for a, u in zip(arguments, used, strict=True) if a.kind == "scatter"]
+    # Nothing is added to a buffer that no cotangent reaches.  Those that the function
+    # itself adds to come first; of them only the cotangents are read.
+    scatters = [u for a, u in zip(arguments, used, strict=True) if a.kind == "scatter"]
+    reached = scatters[len(scatters) - len(buffers):]
     spec = Map(drop_params(function, used), tuple(a.kind for a in kept),
                tuple(s for (_, s), u in zip(buffers, reached, strict=True) if u))
     # Buffers keep their computing dtype: 16-bit floats would round at every addition.

@@ -336,7 +336,7 @@ def test_the_cotangent_of_a_loss_is_one_number_for_all_samples():
 
 
 def test_later_calls_are_direct(monkeypatch):
-    from nbfused.autograd.calls.batched import Level
+    from nbfused.autograd.calls import samples
 
     def f(x, power, row):
         return (x * power + row).sum() * nf.ops.set_at(x, x[1], index=0)
@@ -351,7 +351,7 @@ def test_later_calls_are_direct(monkeypatch):
     def refuse(*args):
         raise AssertionError("checked again")
 
-    monkeypatch.setattr(Level, "_by_steps", refuse)
+    monkeypatch.setattr(samples, "_rule", refuse)
     for power, want in expected.items():  # other numbers, also those of extents
         np.testing.assert_allclose(mapped(X, power, rows), want, rtol=1e-13)
         np.testing.assert_allclose(mapped(X.copy(), power, rows + 0), want, rtol=1e-13)
