@@ -80,11 +80,19 @@ class Traced:
         raise NotImplementedError
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
+                    inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Record a call of a function with a derivative of its own.
 
-        By ``inline()``, which runs it and its rules on placeholders; where that is not
-        possible as a call.
+        By ``inline(args)``, which runs it and its rules on placeholders; where that is
+        not possible as a call.
+        """
+        raise NotImplementedError
+
+    def record_native(self, function: Callable[..., Any], args: Sequence[Any],
+                      name: str) -> tuple[Any, ...]:
+        """Record a call of a function of native arrays, which gives a tuple of them.
+
+        Whoever calls it sees to the derivative.
         """
         raise NotImplementedError
 

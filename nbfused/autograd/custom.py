@@ -8,7 +8,6 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -294,7 +293,7 @@ class Function:
         """Call the function: Variables give Variables, arrays give arrays."""
         unknown = find_traced(args)
         if unknown is not None:
-            return unknown.record_call(cls.apply, args, partial(cls._run, args))
+            return unknown.record_call(cls.apply, args, cls._run)
         return cls._run(args)
 
     @classmethod

@@ -114,7 +114,7 @@ class custom_vjp(PickledByName):
         """Call the function, or its forward rule if a gradient is wanted."""
         unknown = find_traced(args)
         if unknown is not None:
-            return unknown.record_call(self, args, partial(self._run, args))
+            return unknown.record_call(self, args, self._run)
         return self._run(args)
 
     def _run(self, args: Sequence[Any]) -> Any:

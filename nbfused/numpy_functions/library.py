@@ -11,12 +11,12 @@ from ..arrays import dtype_of, library_of
 from ..arrays.traced import Traced, find_traced
 from ..autograd import Function, Variable
 from ..autograd.calls.batched import Batched
-from ..autograd.numpy_api.methods import no_operation
 from ..autograd.recording import RECORDING, recording
+from ..autograd.tape import tracked_by_library
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY
 
-__all__ = ["computed", "has_samples", "native", "without_gradient"]
+__all__ = ["computed", "has_samples", "is_constant", "native", "without_gradient"]
 
 #: The module of each library that has NumPy's functions.
 _MODULES = {"numpy": "numpy", "cupy": "cupy", "jax": "jax.numpy", "torch": "torch"}
@@ -25,6 +25,7 @@ _MODULES = {"numpy": "numpy", "cupy": "cupy", "jax": "jax.numpy", "torch": "torc
 _IN_TORCH: dict[str, Callable[..., Any]] = {
     "cumsum": lambda torch, x, axis: torch.cumsum(x, axis),
     "cumprod": lambda torch, x, axis: torch.cumprod(x, axis),
+    "sort": lambda torch, x, axis, kind=None: torch.sort(x, dim=axis).values,
     "argsort": lambda torch, x, axis, kind=None: torch.argsort(
         x, dim=axis, stable=True),
     "linalg.svd": lambda torch, x, full_matrices, compute_uv=True: (
@@ -70,14 +71,6 @@ def _fixed(options: dict[str, Any]) -> Options:
                  for name, x in options.items())
 
 
-def _check_differentiated(name: str, arrays: Sequence[Any]) -> None:
-    """Leave to NumPy's own function what is traced, and wants no rule of ours."""
-    traced = find_traced(arrays)
-    if traced is not None and not any(isinstance(x, Traced) and x.differentiated
-                                      for x in arrays):
-        raise no_operation(f"numpy.{name} is computed by the arrays' own library")
-
-
 def computed(name: str, forward: Callable[..., Any],
              pullback: Pullback) -> Callable[..., Any]:
     """A function of arrays, computed by their library, with a rule.
@@ -95,8 +88,8 @@ def computed(name: str, forward: Callable[..., Any],
     """
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
-        made = _of_samples(call, arrays, options) if has_samples(*arrays) else forward(
-            *(x.data for x in arrays), **options)
+        made = _of_samples(call, arrays, options) if has_samples(*arrays) else \
+            _native(name, forward, arrays, options)
         single = not isinstance(made, (tuple, list))
         results = tuple(x if isinstance(x, Variable) else Variable(x)
                         for x in ((made,) if single else made))
@@ -115,13 +108,31 @@ def computed(name: str, forward: Callable[..., Any],
         "backward": staticmethod(pull)})
 
     def call(*arrays: Any, **options: Any) -> Any:
-        _check_differentiated(name, arrays)
         if has_samples(*arrays) and not (recording() and any(
                 isinstance(x, Batched) and x.requires_grad for x in arrays)):
             return _of_samples(call, arrays, options)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
+
+
+def _native(name: str, forward: Callable[..., Any], arrays: Sequence[Any],
+            options: dict[str, Any]) -> Any:
+    """Results of the library's function, which is a step of what is traced."""
+    traced = find_traced(arrays)
+    if traced is None:
+        return forward(*(x.data for x in arrays), **options)
+    single = True
+
+    def flat(*values: Any) -> tuple[Any, ...]:
+        nonlocal single
+        made = forward(*values, **options)
+        single = not isinstance(made, (tuple, list))
+        return (made,) if single else tuple(made)
+
+    flat.__name__ = f"numpy.{name}"
+    found = traced.record_native(flat, arrays, f"numpy.{name}")
+    return found[0] if single else found
 
 
 def _of_kind(gradient: Any, x: Any) -> Any:
@@ -156,19 +167,29 @@ def _of_samples(function: Callable[..., Any], arrays: Sequence[Any],
     return Batched(level, made, many)
 
 
+def is_constant(x: Any) -> bool:
+    """Whether nothing differentiates through an array, here or outside."""
+    if isinstance(x, Batched):
+        return not x.requires_grad and is_constant(x.held)
+    if isinstance(x, Traced):
+        return not x.differentiated
+    if isinstance(x, Variable):
+        return not (recording() and x.requires_grad)
+    return not tracked_by_library(x)
+
+
 def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays, computed by their library, of integers or booleans."""
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
         if has_samples(*arrays):
             return _constant(ctx, _of_samples(call, arrays, options))
-        return _constant(ctx, forward(*(x.data for x in arrays), **options))
+        return _constant(ctx, _native(name, forward, arrays, options))
 
     made = type(f"numpy.{name}", (Function,), {
         "native": staticmethod(forward), "forward": staticmethod(run)})
 
     def call(*arrays: Any, **options: Any) -> Any:
-        _check_differentiated(name, arrays)
         if has_samples(*arrays) and not (recording() and any(
                 isinstance(x, Batched) and x.requires_grad for x in arrays)):
             return _of_samples(call, arrays, options)

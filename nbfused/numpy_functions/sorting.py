@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError
+from ..ops.indexing import lines_taken
 from .base import (
     as_given,
     axes_of,
@@ -23,18 +24,21 @@ from .base import (
     stored,
 )
 from .indexing import host_of
-from .library import has_samples, native, without_gradient
+from .library import has_samples, is_constant, native, without_gradient
 from .reductions import _is_number
 
 __all__: list[str] = []
 
 
-def _order(x: Any, axis: int, kind: str | None = None) -> Any:
-    return native("argsort", x)(x, axis=axis, kind=kind) if kind else native(
-        "argsort", x)(x, axis=axis)
+def _by_library(name: str) -> Any:
+    def call(x: Any, axis: int, kind: str | None = None) -> Any:
+        options = {"kind": kind} if kind else {}
+        return native(name, x)(x, axis=axis, **options)
+
+    return without_gradient(name, call)
 
 
-_argsort = without_gradient("argsort", _order)
+_argsort, _sorted = _by_library("argsort"), _by_library("sort")
 
 
 def _flattened(a: Any, axis: Any) -> tuple[Any, int]:
@@ -54,7 +58,9 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> 
 def sort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
     """The elements in order along an axis; gradients go where elements came from."""
     a, at = _flattened(a, axis)
-    return ops.take_along_axis(a, argsort(a, at, kind, stable=stable), axis=at)
+    if is_constant(a):
+        return _sorted(a, axis=at - len(shape_of(a)), kind="stable" if stable else kind)
+    return lines_taken(a, argsort(a, at, kind, stable=stable), at)
 
 
 @implements("partition")

@@ -170,10 +170,17 @@ def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
         raise KernelTypeError("take_along_axis: 'indices' must be an integer array, "
                               f"got dtype {dtype_of(indices)}; convert with astype")
     axis = normalize_axis(axis, len(shape))
-    rows, count = shape[axis], wanted[axis]
+    rows = shape[axis]
     check_range(indices, -rows, rows, "take_along_axis: 'indices' out of range for "
                 f"axis {axis} of extent {rows}", "hold them inside with clip",
                 name="indices")
+    return lines_taken(x, indices, axis)
+
+
+def lines_taken(x: Any, indices: Any, axis: int) -> Any:
+    """`take_along_axis` at indices that are known to be in range."""
+    shape, wanted = tuple(x.shape), tuple(indices.shape)
+    rows, count = shape[axis], wanted[axis]
     others = np.broadcast_shapes(*(s[:axis] + s[axis + 1:] for s in (shape, wanted)))
     order = (*(k for k in range(len(shape)) if k != axis), axis)
     table, index = (reshape(broadcast_to(transpose(given, order), (*others, extent)),

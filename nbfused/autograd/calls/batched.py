@@ -192,7 +192,7 @@ class Batched(Traced, Variable):
         return self.level.hold(made)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
+                    inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Call a function that has a rule of its own."""
         owner = getattr(function, "__self__", function)
         kind = owner if isinstance(owner, type) else type(owner)

@@ -55,7 +55,7 @@ class Tracked(Batched):
         check(_detached(self.held))
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
+                    inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Call a function with a derivative of its own: one node of PyTorch's tape.
 
         What JAX's own functions compute, JAX differentiates.

@@ -33,6 +33,8 @@ _OPERANDS = frozenset((
     "a", "a1", "a2", "b", "x", "x1", "x2", "y", "v", "A", "B", "m", "z", "condition",
     "element", "test_elements", "a_min", "a_max", "min", "max", "weights", "args", "xi",
     "operands"))
+#: Functions that choose by the elements of a condition: a list of it stays one.
+_CHOOSING = (np.compress, np.extract)
 #: The same of as many as are given; between `einsum`'s are the labels of their axes.
 _SEVERAL = frozenset(("args", "xi", "operands"))
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY,
@@ -53,6 +55,8 @@ class NumpyFunction:
     def __init__(self, function: Callable[..., Any], call: Callable[..., Any]) -> None:
         self.name = f"{function.__module__}.{function.__name__}"
         self.call = call
+        self._operands = _OPERANDS - {"condition"} if function in _CHOOSING \
+            else _OPERANDS
         self._own = inspect.signature(call)
         #: Whether it takes whatever NumPy's takes.
         self._whole = [p.kind for p in self._own.parameters.values()] == [
@@ -91,8 +95,9 @@ class NumpyFunction:
         if names and names[-1] in _SEVERAL and not labelled:
             names += [names[-1]] * len(args)
         operands = [k for k, (x, name) in enumerate(zip(args, names, strict=False))
-                    if name in _OPERANDS and type(x) in _LISTS]
-        named = [n for n, x in kwargs.items() if n in _OPERANDS and type(x) in _LISTS]
+                    if name in self._operands and type(x) in _LISTS]
+        named = [n for n, x in kwargs.items()
+                 if n in self._operands and type(x) in _LISTS]
         if not operands and not named:
             return args, kwargs
         whole = with_arrays((*args, *kwargs.values()))

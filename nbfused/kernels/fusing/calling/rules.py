@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....arrays import dtype_of
+import numpy as np
+
+from ....arrays import dtype_of, is_array
 from ....arrays.traced import Traced
+from ....autograd import Variable
 from ....autograd.custom import is_tracked
 from ....autograd.graph import Node, Pass
 from ....autograd.nodes import is_floating
@@ -28,7 +31,7 @@ __all__ = ["record_rule"]
 
 
 def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
-                inline: Callable[[], Any]) -> Any:
+                inline: Callable[[Sequence[Any]], Any]) -> Any:
     """Record a call of a function with a rule, on symbols if that is possible."""
     if trace.tracked and is_differentiated(args):
         trace.refuse(f"{_name(function)} is differentiated inside of a fused function "
@@ -37,9 +40,11 @@ def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
     if trace.tracked:  # the tape outside is to see the rule
         return _called(trace, function, args)
     before = trace.state()
+    given = [trace.symbol(trace, trace.operand(x)) if _is_outside(x) else x
+             for x in args]
     watched, constants = dict(trace.watch.found), len(trace.constants)
     try:
-        made = inline()
+        made = inline(given)
         if len(trace.constants) == constants and trace.watch.found == watched \
                 and all(isinstance(x, trace.symbol) for x in leaves_of(made)):
             return made
@@ -48,6 +53,12 @@ def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
     trace.restore(before)
     trace.watch.found = watched
     return _called(trace, function, args)
+
+
+def _is_outside(x: Any) -> bool:
+    """Whether an argument is an array that is not traced."""
+    return not isinstance(x, (Traced, np.generic)) and is_array(
+        x.data if isinstance(x, Variable) else x)
 
 
 def _called(trace: Trace, function: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from ....specs import View
 from ....specs.fusion.graph import Value
 from ..calling.calls import known_or_called
 from ..calling.rules import record_rule
-from ..calling.steps import record_callback
+from ..calling.steps import record_callback, record_step
 from ..functions import GIVE_ARRAYS, traced_function
 from ..outside.lines import user_frame
 from ..ufuncs import trace_ufunc
@@ -98,9 +98,14 @@ class Unknown:
         return self.tracer.run(spec, inputs, out, options)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
+                    inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Record a call of a function with a derivative of its own."""
         return record_rule(self.tracer, function, args, inline)
+
+    def record_native(self, function: Callable[..., Any], args: Sequence[Any],
+                      name: str) -> tuple[Any, ...]:
+        """Record a call of a function of arrays; its rule joins what is traced."""
+        return record_step(self.tracer, function, args, name, has_rule=True)
 
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Record a call of a callback."""
