@@ -135,9 +135,14 @@ def __dir__() -> list[str]:
                    "arrays", "backend", "errors", *special})
 
 
+def _fill_namespaces() -> None:
+    _NAMESPACES["ops"] = import_module(".ops", __name__)
+    import_module(".array_api", __name__)
+
+
 _OPS.load = _import_public
 _NUMPY.load = lambda: import_module(".numpy_functions", __name__)
-_NAMESPACES.load = lambda: import_module(".array_api", __name__)
+_NAMESPACES.load = _fill_namespaces
 config: _config.Config = _config.config
 enable(config.backend)
 _when_imported("torch", lambda: import_module(

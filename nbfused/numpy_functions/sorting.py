@@ -8,7 +8,6 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError
-from ..ops.indexing import lines_taken
 from .base import (
     as_given,
     axes_of,
@@ -60,7 +59,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any
     a, at = _flattened(a, axis)
     if is_constant(a):
         return _sorted(a, axis=at - len(shape_of(a)), kind="stable" if stable else kind)
-    return lines_taken(a, argsort(a, at, kind, stable=stable), at)
+    return ops._take_lines(a, argsort(a, at, kind, stable=stable), axis=at)
 
 
 @implements("partition")

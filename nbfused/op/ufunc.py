@@ -12,7 +12,7 @@ from ..arrays import dtype_of
 from ..arrays.traced import TracedNumber
 from ..autograd import apply
 from ..errors import KernelTypeError
-from ..registry.operations import OPS
+from ..registry.operations import NAMESPACES, OPS
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Block, Function, Let, Value
 from ..scalar.typing.promotion import promoted_dtype
@@ -145,11 +145,9 @@ class Ufunc:
         array([1, 3, 3, 5])
         """
         self._check_associative("accumulate")
-        from ..numpy_functions.on_arrays import on_arrays  # when one is asked for
-
         assert self._combine is not None
-        return on_arrays("ufunc.accumulate")(_UFUNCS[self._combine[0]], self, array,
-                                             axis, dtype, out)
+        run = getattr(NAMESPACES["ops"], "ufunc.accumulate")
+        return run(_UFUNCS[self._combine[0]], self, array, axis, dtype, out)
 
     def _check_associative(self, method: str) -> None:
         if self._combine is None:

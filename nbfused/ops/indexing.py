@@ -174,10 +174,12 @@ def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
     check_range(indices, -rows, rows, "take_along_axis: 'indices' out of range for "
                 f"axis {axis} of extent {rows}", "hold them inside with clip",
                 name="indices")
-    return lines_taken(x, indices, axis)
+    return _take_lines(x, indices, axis=axis)
 
 
-def lines_taken(x: Any, indices: Any, axis: int) -> Any:
+@op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))))
+def _take_lines(x: AnyArray, indices: AnyArray, axis: int) -> AnyArray:
     """`take_along_axis` at indices that are known to be in range."""
     shape, wanted = tuple(x.shape), tuple(indices.shape)
     rows, count = shape[axis], wanted[axis]

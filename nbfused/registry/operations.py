@@ -46,5 +46,5 @@ OPS = Table()
 #: NumPy's function, as ``numpy.linalg.inv`` -> the same with NumPy's parameters.
 NUMPY = Table()
 
-#: ``"array_api"`` -> the module that arrays say is their namespace.
+#: ``"array_api"`` -> the module that arrays say is their namespace; ``"ops"`` -> ours.
 NAMESPACES = Table()

@@ -34,12 +34,12 @@ from .outside.memories import Memories, Site, site_of
 from .outside.snapshots import Snapshots
 from .outside.watching import Watch
 from .program import HostCall, Opaque, Program, data_of, detach, is_view
+from .pytorch.functions import torch_recording, torch_records
 from .results import results_of
 from .stores import assign, check_contiguous
 from .symbols.arrays import Symbol
 from .symbols.numbers import Number
 from .symbols.tensors import Tensor
-from .torch import torch_recording, torch_records
 
 __all__ = ["Trace"]
 

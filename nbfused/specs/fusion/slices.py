@@ -127,16 +127,40 @@ class _Lowering:
     def _unslice(self, node: Node) -> None:
         extent, slices = node.spec.params
         (x,) = node.inputs
-        if any(abs(step) != 1 for _, _, step in slices) or 0 in x.shape:
+        if 0 in x.shape:
             return
         if any(step < 0 for _, _, step in slices):
             flips = tuple((n - 1, -1, -1) if step < 0 else (0, n, 1)
                           for n, (_, _, step) in zip(x.shape, slices, strict=True))
             x = self.view(View("slice", flips), x)
-        box = tuple((start, start + n) if step > 0 else (start - n + 1, start + 1)
-                    for n, (start, _, step) in zip(x.shape, slices, strict=True))
-        windows = Windows.of([Place(0, tuple(lo for lo, _ in box))], [box], extent)
-        self._become(node, Map(_COPY, ("window",), (), windows), (_repeated(x),))
+        starts = tuple(start if step > 0 else start + (n - 1)*step
+                       for n, (start, _, step) in zip(x.shape, slices, strict=True))
+        steps = tuple(1 if n == 1 else abs(step)
+                      for n, (_, _, step) in zip(x.shape, slices, strict=True))
+        if max(steps, default=1) > 1:
+            x = self._spread(x, steps, tuple(
+                n - start for n, start in zip(extent, starts, strict=True)))
+        self._become(node, *_placed(x, starts, extent))
+
+    def _spread(self, x: Value, steps: Shape, room: Shape) -> Value:
+        """Elements with zeros between them, as far as there is room.
+
+        They are the first of each row of a larger array, which is reshaped.
+        """
+        apart = self.view(View("reshape", tuple(
+            k for n in x.shape for k in (n, 1))), x)
+        wide = tuple(k for n, step in zip(x.shape, steps, strict=True)
+                     for k in (n, step))
+        spec, inputs = _placed(apart, (0,)*len(wide), wide)
+        filled = Node(spec, inputs, [(wide, x.type)], None)
+        for v in inputs:
+            self.readers.setdefault(v, []).append(filled)
+        self.made.append(filled)
+        whole_rows = tuple(n*step for n, step in zip(x.shape, steps, strict=True))
+        flat = self.view(View("reshape", whole_rows), filled.outputs[0])
+        return self.view(View("slice", tuple(
+            (0, min(n, most), 1) for n, most in zip(whole_rows, room, strict=True))),
+            flat)
 
     def _concatenate(self, node: Node) -> None:
         (axis,), extent = node.spec.params, node.outputs[0].shape
@@ -303,6 +327,13 @@ class _Pushed:
                 if k == "element" and isinstance(x, Value)]) != self.extent:
             windows = Windows.of(self.places, self.boxes, self.extent)
         return Map(made, tuple(self.kinds), (), windows)
+
+
+def _placed(x: Value, starts: Shape, extent: Shape) -> tuple[Map, tuple[Value]]:
+    """A Map that stores an array into a larger one of zeros, and what it reads."""
+    box = tuple((start, start + n) for n, start in zip(x.shape, starts, strict=True))
+    windows = Windows.of([Place(0, starts)], [box], extent)
+    return Map(_COPY, ("window",), (), windows), (_repeated(x),)
 
 
 def _repeated(x: Value) -> Value:

@@ -10,7 +10,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import NbFusedError
-from nbfused.kernels.fusing.torch import tensor_type
+from nbfused.kernels.fusing.pytorch.dtypes import tensor_type
 from tests.variants import sampled
 
 pytestmark = pytest.mark.interpreted
@@ -174,10 +174,9 @@ def test_what_is_not_traced_is_refused(function):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x.cumsum(0) * 2, lambda x: x.max(dim=0).values + 1, lambda x: x.std(),
-    lambda x: x.var(dim=0) * 2, lambda x: torch.cumsum(x * 2, 0),
+    lambda x: x.cumsum(0) * 2, lambda x: torch.cumsum(x * 2, 0),
     lambda x: x.add(1, alpha=2), lambda x: x.sort(descending=True)[0] * x,
-    lambda x: x.clamp(min=1) * 2, lambda x: torch.fft.rfft(x).abs(),
+    lambda x: x.median() * x, lambda x: torch.fft.rfft(x).abs(),
     lambda x: torch.linalg.norm(x * 2) * x])
 def test_functions_without_an_operation_are_called(function):
     x = torch.arange(3.0)

@@ -7,6 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError
+from nbfused.kernels.fusing.plans.plan import Plan
 
 #: Programs are decorated for each test.
 pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings("ignore:fuse")]
@@ -65,7 +66,7 @@ PROGRAMS = {
                 1, 3),
     "stack": (lambda x: np.stack([np.sin(x[0]), x[1] * x[2], x[3]], 1) * 2, 1, 3),
     "join": (lambda x: np.exp(np.concatenate([x, x[::-1] * 2, x[:1]]))[3:12:2],
-             1, 3),
+             1, 4),  # zeros between elements, and where these are, are two launches
     "stacks": (lambda x: np.column_stack([np.vstack([x[:, 0], x[:, 1]])[0],
                                           np.hstack([x, x[:, :2]])]), 1, 3),
     "integers": (lambda x: np.sin(x)[2] * x[:, None, 3], 1, None),
@@ -179,3 +180,17 @@ def test_what_is_no_part_is_refused_with_the_way_out():
 
     with pytest.raises(KernelTypeError, match="share memory; change a copy"):
         nf.fuse(repeated)(X.copy())
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x[::2] ** 2).sum(), lambda x: ((x @ x.T)[:, 1::3] ** 2).sum(),
+    lambda x: np.trace(x @ x.T) + np.diagonal(x * 2, 1).prod(),
+    lambda x: (np.sin(x)[::-2, 4:0:-3] ** 3).sum() + x[3:4:2].sum(),
+    lambda x: (x.reshape(5, 2, 3)[1::3, :, ::2] * 2).sum()])
+def test_gradients_of_slices_with_steps_have_plans(function):
+    x = np.random.default_rng(1).normal(size=(5, 6))
+    fused, expected = nf.fuse(nf.grad(function)), nf.grad(function)(x)
+    for _ in range(3):
+        np.testing.assert_allclose(fused(x), expected, rtol=1e-12)
+    (plan,) = fused._plans._states.values()
+    assert isinstance(plan, Plan)

@@ -18,7 +18,8 @@ from ....arrays.traced import Traced
 from ....autograd import Variable
 from ....errors import KernelTypeError
 from ....support.trees import map_tree
-from .steps import record_step
+from .rules import differentiated_call
+from .steps import is_differentiated, record_step
 
 if TYPE_CHECKING:
     from ..trace import Trace
@@ -109,8 +110,14 @@ class LibraryCall:
 
 
 def call_library(trace: Trace, name: str, function: Callable[..., Any],
-                 args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+                 args: Sequence[Any], kwargs: Mapping[str, Any],
+                 gradient: type[Any] | None = None) -> Any:
     """Record a call of a function of the caller's library.
+
+    Parameters
+    ----------
+    gradient
+        What makes its derivative, if there is one; see `rules.differentiated_call`.
 
     Raises
     ------
@@ -135,7 +142,11 @@ def call_library(trace: Trace, name: str, function: Callable[..., Any],
                          "or none")
         function, kwargs["out"] = _into_copies(function), targets
     call = LibraryCall(name, function, args, kwargs)
-    made = record_step(trace, call, call.taken(), name)
+    operands = call.taken()
+    if gradient is not None and is_differentiated(operands):
+        made = differentiated_call(trace, call, name, operands, gradient)
+    else:
+        made = record_step(trace, call, operands, name)
     if out is None:
         return map_tree(call.structure, lambda k: made[k])
     for target, new in zip(targets, made, strict=True):

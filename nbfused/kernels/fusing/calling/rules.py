@@ -27,7 +27,7 @@ from .steps import is_differentiated, record_step
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["record_rule"]
+__all__ = ["differentiated_call", "record_rule"]
 
 
 def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
@@ -77,10 +77,27 @@ def _called(trace: Trace, function: Callable[..., Any], args: Sequence[Any]) -> 
     flat.__name__ = name
     made = record_step(trace, flat, args, name, has_rule=True)
     if is_differentiated(args):
-        node = _CallNode(trace, function, name, args, made)
-        made = tuple([x.at(x, (node, k)) if is_floating(dtype_of(x)) else x
-                      for k, x in enumerate(made)])
+        made = _attached(_CallNode(trace, function, name, args, made), made)
     return made[0] if single[-1] else made
+
+
+def differentiated_call(trace: Trace, function: Callable[..., Any], name: str,
+                        args: Sequence[Any], gradient: type[Any]) -> tuple[Any, ...]:
+    """Record a call with a derivative that is a call of a `gradient` of the function.
+
+    Parameters
+    ----------
+    gradient
+        Made as `_Gradient` is.
+    """
+    made = record_step(trace, function, args, name, has_rule=True)
+    return _attached(_CallNode(trace, function, name, args, made, gradient), made)
+
+
+def _attached(node: _CallNode, made: Sequence[Any]) -> tuple[Any, ...]:
+    """Results of a call with their places in the graph."""
+    return tuple([x.at(x, (node, k)) if is_floating(dtype_of(x)) else x
+                  for k, x in enumerate(made)])
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -92,13 +109,15 @@ def _name(function: Callable[..., Any]) -> str:
 class _CallNode(Node):
     """The graph node of a call of a function whose rules are not traced."""
 
-    __slots__ = ("args", "function", "results", "trace")
+    __slots__ = ("args", "function", "gradient", "results", "trace")
 
     def __init__(self, trace: Trace, function: Callable[..., Any], name: str,
-                 args: Sequence[Any], results: Sequence[Any]) -> None:
+                 args: Sequence[Any], results: Sequence[Any],
+                 gradient: type[Any] | None = None) -> None:
         super().__init__(name, (x.edge if is_tracked(x) else None for x in args),
                          len(results))
         self.trace, self.function = trace, function
+        self.gradient = gradient or _Gradient
         self.args = [x.plain() if isinstance(x, Traced) else x for x in args]
         self.results = [x.plain() for x in results]
 
@@ -113,7 +132,7 @@ class _CallNode(Node):
         floating = [k for k, x in enumerate(self.results) if is_floating(dtype_of(x))]
         given = [x.zeros(x.extents, dtype_of(x)) if (c := cotangents[k]) is None else c
                  for k, x in enumerate(self.results) if k in floating]
-        gradient = _Gradient(self.function, len(self.args), wanted, floating)
+        gradient = self.gradient(self.function, len(self.args), wanted, floating)
         gradient.__name__ = f"{self.name}'s derivative"
         found = iter(record_step(
             self.trace, gradient, [*self.args, *given], self.name, True))

@@ -13,9 +13,10 @@ import numpy as np
 from ....arrays import dtype_of
 from ....autograd.numpy_api.methods import is_operand
 from ....autograd.numpy_api.table_methods import TableMethods
-from ....registry.operations import OPS
 from ....support.dtypes import TYPES, rank_of
-from ..torch import converted, promoted, torch_dtype, torch_function
+from ..pytorch.dtypes import converted, promoted, torch_dtype, traced
+from ..pytorch.functions import torch_function
+from ..pytorch.table import TORCH
 from .arrays import Symbol
 
 __all__ = ["Tensor"]
@@ -33,6 +34,16 @@ def _operator(name: str) -> Callable[..., Any]:
         return run(plain, (self, *others))
 
     return method
+
+
+def _indices(x: Tensor, key: Any) -> Any:
+    """An index whose tensors of integers are traced, as what is computed of them is."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if not any(type(k).__module__ == "torch" for k in keys):
+        return key
+    found = [traced((x, k))[1] if type(k).__module__ == "torch" and dtype_of(
+        k).kind in "iu" and k.ndim else k for k in keys]
+    return tuple(found) if isinstance(key, tuple) else found[0]
 
 
 class Tensor(Symbol):
@@ -61,6 +72,12 @@ class Tensor(Symbol):
     def size(self) -> Any:
         """A method of tensors."""
         return lambda dim=None: self.shape if dim is None else self.shape[dim]
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(_indices(self, key))
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        super().__setitem__(_indices(self, key), new)
 
     def _unknown_operator(self, other: Any) -> Any:
         """Tensors have no such operator: Python takes ``x @ y``."""
@@ -91,36 +108,9 @@ class Tensor(Symbol):
 
     type = to
 
-    def view(self, *shape: Any) -> Any:
-        """Another shape."""
-        return self.reshape(*shape)
-
-    def permute(self, *dims: Any) -> Any:
-        """The axes in another order."""
-        return Symbol.transpose(self, *dims)
-
-    def transpose(self, dim0: int, dim1: int) -> Any:
-        """Two axes exchanged."""
-        axes = list(range(self.ndim))
-        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
-        return Symbol.transpose(self, *axes)
-
-    def t(self) -> Any:
-        """The transposed matrix."""
-        return self.T
-
     def clone(self) -> Any:
         """The same elements in another tensor."""
         return self.copy()
-
-    def unsqueeze(self, dim: int) -> Any:
-        """A new axis."""
-        return OPS["expand_dims"](self, dim)
-
-    def flatten(self, order: str = "C") -> Any:
-        """One axis."""
-        return self.reshape(-1)
-
 
 def _converting(dtype: np.dtype) -> Callable[[Any], Any]:
     return lambda self: converted(self, dtype)
@@ -153,6 +143,9 @@ def _of_torch(name: str) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: torch_function(name, (self, *args), kwargs)
 
 
+for _name in TORCH:  # where an array of NumPy has a method of that name
+    if hasattr(Symbol, _name):
+        setattr(Tensor, _name, _of_torch(_name))
 for _name, _method in vars(TableMethods).items():
     if isinstance(_method, FunctionType) and _name not in vars(Tensor):
         setattr(Tensor, _name, _of_torch(_name))
