@@ -147,3 +147,14 @@ def test_arrays_like_a_variable():
         assert not made.requires_grad
         np.testing.assert_array_equal(made.to_numpy(), np.full((2, 3), value))
     assert np.ones_like(x, dtype="f8").dtype == np.float64
+
+
+def test_functions_of_pytorch_name_a_way_out():
+    torch = pytest.importorskip("torch")
+    x, v = torch.ones(3), nf.Variable(torch.ones(3))
+    for call in (lambda: torch.exp(v), lambda: torch.nn.functional.relu(v),
+                 lambda: x.add(v), lambda: torch.stack([x, v]), lambda: x[v > 0]):
+        with pytest.raises(KernelTypeError, match="an argument is a Variable"):
+            call()
+    for found in (x + v, x - v, x @ v, x < v):  # operators are ours
+        assert isinstance(found, nf.Variable)

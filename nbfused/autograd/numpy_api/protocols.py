@@ -53,6 +53,19 @@ class NumpyProtocols:
         return op(*inputs, **given) if method != "__call__" else \
             op(*in_loop_dtype(ufunc, inputs, **given))
 
+    @classmethod
+    def __torch_function__(cls, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Leave operators to Python; `KernelTypeError` for PyTorch's functions."""
+        name = getattr(function, "__name__", str(function))
+        if name.startswith("__") and not name.endswith("item__"):
+            return NotImplemented
+        raise KernelTypeError(
+            f"torch.{name} takes tensors, and an argument is a Variable; use functions "
+            "of nf.ops or NumPy, pass x.data if no gradient is wanted, or fuse what is "
+            "differentiated, as in nf.fuse(nf.grad(f)), where PyTorch's functions are "
+            "traced")
+
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run NumPy functions that have ops; `KernelTypeError` for others."""
