@@ -158,3 +158,31 @@ def test_functions_of_pytorch_name_a_way_out():
             call()
     for found in (x + v, x - v, x @ v, x < v):  # operators are ours
         assert isinstance(found, nf.Variable)
+
+
+def test_sums_at_indices_are_recorded():
+    v, at = nf.Variable(np.arange(6.0).reshape(3, 2), requires_grad=True), [0, 0, 2]
+    sums = v * 1
+    np.add.at(sums, at, v * 2)
+    np.subtract.at(sums, [1], 1.0)
+    expected = v.to_numpy()
+    np.add.at(expected, at, v.to_numpy() * 2)
+    expected[1] -= 1
+    np.testing.assert_array_equal(sums.to_numpy(), expected)
+    (sums * expected).sum().backward()
+    np.testing.assert_array_equal(v.grad, expected + 2*expected[at])
+
+
+def test_sums_at_indices_of_other_arrays_are_refused():
+    v = nf.Variable(np.ones((3, 2)), requires_grad=True)
+    with pytest.raises(KernelTypeError, match=r"nf\.ops\.add_at"):
+        np.add.at(np.zeros((3, 2)), [0, 1, 2], v)
+    with pytest.raises(KernelTypeError, match="have it; use an index"):
+        np.multiply.at(v * 1, [0], 2.0)
+
+
+def test_integers_are_indices_of_plain_arrays():
+    v = nf.Variable(np.array([[1.0, 3.0, 2.0], [5.0, 4.0, 6.0]]), requires_grad=True)
+    np.testing.assert_array_equal(np.eye(3)[np.argmax(v, 1)], np.eye(3)[[1, 2]])
+    with pytest.raises(TypeError, match="to_numpy"):
+        np.asarray(v)

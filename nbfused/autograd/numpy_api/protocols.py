@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ...errors import KernelTypeError
+from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map
 from ..tape import apply
 from .functions import numpy_function, with_arrays
-from .methods import is_operand
+from .methods import is_operand, no_operation
 from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
 
 __all__ = ["NumpyProtocols"]
@@ -23,19 +24,40 @@ _TAKEN = {"__call__": frozenset({"dtype", "casting"}),
           "accumulate": frozenset({"dtype", "axis"}), "outer": frozenset()}
 
 
+def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
+    """``ufunc.at`` of sums and differences; the array that is changed is ours."""
+    if not isinstance(target, NumpyProtocols):
+        raise KernelTypeError(
+            f"numpy.{ufunc.__name__}.at: the array that is changed is no Variable, and "
+            "would lose the gradient of what is added; use target = nf.ops.add_at("
+            "target, values, index=indices), or trace the function with nf.fuse")
+    if ufunc not in (np.add, np.subtract) or values is None:
+        raise no_operation(f"numpy.{ufunc.__name__}.at: only numpy.add and "
+                           "numpy.subtract have it; use an index whose elements differ,"
+                           " as in x[indices] = f(x[indices], y)")
+    values = values if ufunc is np.add else OPS["negative"](values)
+    changed: Any = target
+    changed[...] = OPS["add_at"](target, values, index=indices)
+
+
 class NumpyProtocols:
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
 
     __slots__ = ()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        """Refuse implicit conversion, which would lose gradient or device."""
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """Integers of NumPy, as an index; what would lose a gradient is refused."""
+        data = getattr(self, "_value", None)
+        if type(data) is np.ndarray and data.dtype.kind in "biu":
+            return np.array(data, dtype, copy=copy)
         raise TypeError("a Variable does not become a NumPy array by itself, as its "
                         "gradient would be lost; use .to_numpy()")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
         """Run NumPy's ufuncs, and some of their methods."""
+        if method == "at":
+            return _added_at(ufunc, *inputs)
         inputs = tuple(with_arrays(inputs))
         if not all(map(is_operand, inputs)):
             return NotImplemented
