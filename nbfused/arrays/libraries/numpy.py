@@ -16,7 +16,10 @@ from ..description import Array, Reading
 from ..dtypes import SUPPORTED, element_strides, refuse_address, refuse_dtype
 from ..memory import array_over
 
-__all__ = ["NUMPY", "NumpyLibrary", "aligned_empty", "host_view"]
+__all__ = ["NUMPY", "OWNER", "NumpyLibrary", "aligned_empty", "host_view"]
+
+#: The flag of arrays that own their memory, which is no part of a layout.
+OWNER = 0x4
 
 # The address is the first field of NumPy's array object, a part of its ABI; reading it
 # there takes a fifth of the time of `ndarray.ctypes.data`:
@@ -67,7 +70,7 @@ class NumpyLibrary:
     def reading(self) -> Reading:
         """The text by which calls read an array."""
         return Reading(_READ, (
-            "{x}.dtype", "{x}.shape", "{x}.strides", "{x}.flags.num"),
+            "{x}.dtype", "{x}.shape", "{x}.strides", f"{{x}}.flags.num & {~OWNER}"),
             names=(("word_at", ctypes.c_size_t.from_address),))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:

@@ -20,6 +20,7 @@ from functools import cache
 
 import numpy as np
 
+from ...arrays.libraries.numpy import OWNER
 from .compile import build
 from .objects import address_of
 
@@ -47,7 +48,7 @@ def kernel(a, begin, end):
         if at + 2 + 2*rank > last:
             return 1
         a[k] = fields[0]
-        a[at] = rank | (fields[0] & 15) << 8 | (fields[6] & 0xffffffff) << 16
+        a[at] = rank | (fields[0] & 15) << 8 | (fields[6] & {0xffffffff - OWNER}) << 16
         a[at + 1] = i64_pointer(fields[5] + {_OBJECT + 8})[0]
         extents = i64_pointer(fields[2])
         strides = i64_pointer(fields[3])
@@ -109,7 +110,7 @@ def _possible() -> bool:
 
 
 def _first_word(x: np.ndarray) -> int:
-    return x.ndim | (x.ctypes.data & 15) << 8 | x.flags.num << 16
+    return x.ndim | (x.ctypes.data & 15) << 8 | (x.flags.num & ~OWNER) << 16
 
 
 def _dtype_word(dtype: np.dtype) -> int:

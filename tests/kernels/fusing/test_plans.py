@@ -294,3 +294,11 @@ def test_a_reshape_that_copies_is_returned():
     for seed in range(4):
         x = np.random.default_rng(seed).normal(size=(3, 5))
         np.testing.assert_array_equal(fused(x), (x * 2).T.reshape(-1))
+
+
+def test_whose_memory_it_is_makes_no_other_plan():
+    """A view of a whole array lies as the array does."""
+    x, fused = np.arange(12.0).reshape(3, 4), nf.fuse(lambda x: (x @ x.T) * 2)
+    for one in (x.copy(), x, x.copy()[:], x.copy(), x[:3]):
+        np.testing.assert_array_equal(fused(one), (x @ x.T) * 2)
+    assert len(fused._plans._states) == 1
