@@ -13,11 +13,13 @@ import numpy as np
 from ..source.resolve import Operation
 from .cuda.functions import CONSTANTS, divide
 from .scope import Before, ExpressionParser, Scope
+from .spelling import TRAIT
 from .tree import kind, walk
-from .types import common_dtype, promote
+from .types import TRAITS, common_dtype, promote
 from .values import Typed, Variable, call, converted, literal, operand, store
 
-__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine"]
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine",
+           "decided"]
 
 BOOL = np.dtype(np.bool_)
 _INT8 = np.dtype(np.int8)
@@ -84,6 +86,8 @@ def _parse_integer(scope: Scope, node: Any, digits: str, suffix: str) -> Typed:
 
 def _parse_name(scope: Scope, node: Any) -> Typed:
     """A variable, or a constant of C's headers."""
+    if node.name.startswith(TRAIT):
+        return literal(bool(decided(scope, node)), BOOL)
     variable = scope.lookup(node.name)
     if variable is None and node.name in CONSTANTS:
         number = CONSTANTS[node.name]
@@ -99,6 +103,23 @@ def _parse_name(scope: Scope, node: Any) -> Typed:
     if variable.number is not None:
         return literal(variable.number, variable.dtype)
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
+
+
+def decided(scope: Scope, node: Any) -> bool | None:
+    """The answer that types alone give to a condition; None if they do not."""
+    if kind(node) == "ID" and node.name.startswith(TRAIT):
+        question, names = scope.unit.spelling.traits[node.name]
+        return TRAITS[question].answer(*(scope.named_dtype(node, n) for n in names))
+    if kind(node) == "UnaryOp" and node.op == "!":
+        inner = decided(scope, node.expr)
+        return None if inner is None else not inner
+    if kind(node) != "BinaryOp" or node.op not in _LOGICAL:
+        return None
+    left, right = decided(scope, node.left), decided(scope, node.right)
+    settles = node.op == "||"
+    if left is settles or right is settles:
+        return settles
+    return None if left is None or right is None else not settles
 
 
 def _constant_type(number: int) -> np.dtype:

@@ -17,7 +17,7 @@ from .calling.lambdas import declare_lambda
 from .calling.printing import parse_printf
 from .cuda.functions import ATOMICS
 from .elements import pointee
-from .expressions import as_type, combine
+from .expressions import as_type, combine, decided
 from .pointers import address, declare_pointer, element_of, move_pointer
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
@@ -349,7 +349,12 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_if(scope: Scope, node: Any) -> list[ast.stmt]:
-    """Parse ``if``, ``else``."""
+    """Parse ``if``, ``else``; of what types decide, the side that is taken."""
+    taken = decided(scope, node.cond)
+    if taken is not None:
+        with scope.block():
+            branch = node.iftrue if taken else node.iffalse
+            return [] if branch is None else scope.statement(branch)
     branches: list[list[ast.stmt]] = []
     for branch in (node.iftrue, node.iffalse):
         with scope.block():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ...support.dtypes import DTYPES, TYPES
+from ...support.records import record
 from ..typing.promotion import compute_dtype
 
-__all__ = ["ALIASES", "INT64", "WORDS", "common_dtype", "promote", "type_name"]
+__all__ = ["ALIASES", "INT64", "TRAITS", "WORDS", "Trait", "common_dtype",
+           "promote", "type_name"]
 
 _INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -24,6 +27,28 @@ ALIASES: Mapping[str, np.dtype] = {
 #: The keywords that fundamental types are type_name with.
 WORDS = frozenset({"char", "short", "int", "long", "float", "double", "signed",
                    "unsigned"})
+
+
+@record(frozen=True)
+class Trait:
+    """A question of ``<type_traits>``: the number of its types, and its answer."""
+
+    arity: int
+    answer: Callable[..., bool]
+
+
+def _of_kinds(kinds: str) -> Trait:
+    """The question if a type is of one of these kinds."""
+    return Trait(1, lambda dtype: dtype.kind in kinds)
+
+
+#: Questions about types by their names in C++.
+TRAITS: Mapping[str, Trait] = {
+    "is_same": Trait(2, operator.eq),
+    "is_floating_point": _of_kinds("f"), "is_integral": _of_kinds("biu"),
+    "is_arithmetic": _of_kinds("biuf"), "is_signed": _of_kinds("if"),
+    "is_unsigned": _of_kinds("bu"), "is_complex": _of_kinds("c"),
+}
 
 
 def type_name(words: Sequence[str]) -> str:

@@ -316,6 +316,17 @@ def special_functions(put):
                             s.erfcinv(1 + X), s.ndtri(X / 2 + 0.5), s.i0(X) / s.i1(X)])
 
 
+def bessel_functions(put):
+    """On both sides of 8, where their formulas meet, and left of 0."""
+    kernel = ElementwiseKernel("T x, int32 n", "T a, T b, T c, T d, T e", """
+        a = j0(x); b = j1(x); c = y0(fabs(x)); d = y1(fabs(x)); e = yn(n, fabs(x));""",
+                               "bessel")
+    x = np.r_[-30:30:73j, 8, np.nextafter(8, 9), 1e-9, 1e4]
+    found = np.stack([nf.to_numpy(a) for a in kernel(put(x), 4)])
+    s, right = scipy.special, np.abs(x)
+    return found, np.stack([s.j0(x), s.j1(x), s.y0(right), s.y1(right), s.yn(4, right)])
+
+
 def a_complex_number_by_its_angle(put):
     kernel = ElementwiseKernel("T r, T t", "complex128 z", "z = thrust::polar(r, t)")
     return kernel(put(X), put(X[::-1].copy())), X * np.exp(1j * X[::-1])

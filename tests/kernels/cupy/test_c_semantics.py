@@ -21,6 +21,7 @@ SHIM = """
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 using namespace std;
 #define __device__
 #define __forceinline__ inline
@@ -213,9 +214,23 @@ FLOATS = {
     "the size of a struct": "struct P { char a; double b; int c; }; z = sizeof(P);",
     "template arguments": "z = max<float>(j, x) + std::min<int>(x, 2) + max<double>(y, "
                           "0.5);",
+    "questions about types": """
+        z = std::is_same<float, double>::value + 2 * is_floating_point_v<float> +
+            4 * std::is_integral<bool>::value + 8 * std::is_signed_v<unsigned char>;
+        if (!std::is_same_v<int, float> && std::is_unsigned<bool>::value) z += x;
+        else z = y;
+        if constexpr (std::is_arithmetic<short>::value or is_integral<float>::value)
+            z += 16; else if (x > 0) z = 0;
+        bool b = std::is_signed<double>::value; if (b && x > 0) z = -z;""",
     "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",
 }
 PREAMBLES = {
+    "template that asks for its type": (
+        "template <typename T> T low(T v) { if constexpr (std::is_integral_v<T>) { "
+        "return v & 1; } else { return floorf(v); } }\n"
+        "template <typename A, typename B> A mixed(A a, B b) { "
+        "if (std::is_same<A, B>::value) return a + b; return a - b; }",
+        "z = low(x) + low(j) * 2 + mixed(x, y) * 3 + mixed(x, j);"),
     "function": ("__device__ float twice(float v) { return 2 * v; }", "z = twice(x) + "
                  "twice(j)"),
     "changes its argument": ("__device__ float f(float v, int k) { v += 1; "

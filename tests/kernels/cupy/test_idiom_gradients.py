@@ -64,6 +64,8 @@ KERNELS = {
     "special functions": (("T x, T y", "T z", "z = tgamma(x + y * y) + erfcx(x) * y + "
                            "erfinv(y) + erfcinv(x) + normcdfinv(x) + "
                            "cyl_bessel_i0(y) * cyl_bessel_i1(x);"), {}, (X, Y)),
+    "bessel functions": (("T x, T y", "T z", "z = j0(9 * x) * j1(y) + y0(x) * "
+                          "y1(8 + y * y) + yn(3, 4 + x) + j1(-11 * x);"), {}, (X, Y)),
     "bytes": (("raw T x, raw T y", "T z", "const char* p = (const char*)x; "
                "z = *(T*)&p[8 * i] * *(const T*)(p + 80) + y[i % 4];"), {}, (X, Y),
               {"size": 12}),
@@ -87,7 +89,8 @@ def test_first_derivatives(name, device):
 
 
 @pytest.mark.parametrize("name", sampled(
-    ["a walk", "addresses", "lambdas", "structs in an array", "loop_prep"], "lambdas",
+    ["a walk", "addresses", "lambdas", "structs in an array", "loop_prep",
+     "bessel functions"], "lambdas",
     "addresses"))
 def test_second_derivatives(name, device):
     call, args = called(name, device)

@@ -16,6 +16,7 @@ from ...language.threads import atomic
 from ...language.vocabulary import OPS, Op
 from ...parse.functions import parse_definition
 from ...source.resolve import Operation
+from .bessel import BESSEL
 from .special import SPECIAL
 
 __all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
@@ -103,11 +104,28 @@ ATOMICS: Mapping[str, Any] = {
 }
 
 
+#: Functions that read bits as another type, with the dtype that they give.
+_BIT_CASTS = {
+    "__float_as_int": "np.int32", "__float_as_uint": "np.uint32",
+    "__int_as_float": "np.float32", "__uint_as_float": "np.float32",
+    "__double_as_longlong": "np.int64", "__longlong_as_double": "np.float64",
+    "__half_as_short": "np.int16", "__half_as_ushort": "np.uint16",
+    "__short_as_half": "np.float16", "__ushort_as_half": "np.float16",
+}
+
 #: Functions that have no meaning in a body, with the way out.
 REFUSED: Mapping[str, str] = {
     "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
+    "memcpy": "memcpy() copies bytes, of which a body knows nothing; assign the "
+              "elements",
+    **{n: f"{n}() is not understood here; use j0() and j1() with the recurrence "
+          "J(k+1) = 2*k/x*J(k) - J(k-1), stable for k < x, or SciPy's jv before the "
+          "kernel" for n in ("jn", "jnf")},
+    **{n: f"{n}() reads the bits of a number as another type, which has no meaning "
+          f"here; pass the array's bits as one more argument, x.view({view})"
+       for n, view in _BIT_CASTS.items()},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
@@ -140,7 +158,7 @@ def function_table() -> Mapping[str, CFunction]:
     found = {name: CFunction(Operation(op.name), op.arity, _rule(name, op))
              for op in OPS.values() for name in op.c}
     defined: dict[str, Function] = {}
-    for name, text in {**_DEFINED, **SPECIAL}.items():
+    for name, text in {**_DEFINED, **SPECIAL, **BESSEL}.items():
         function = defined[name] = parse_definition(text, **defined)
         if not name.startswith("_"):
             found[name] = CFunction(function, len(function.params))

@@ -17,6 +17,7 @@ __all__ = [
     "EXPLICIT",
     "LIMIT",
     "REFERENCE",
+    "TRAIT",
     "Captures",
     "Spelling",
 ]
@@ -25,6 +26,8 @@ __all__ = [
 #: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
 CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
 REFERENCE = "volatile"
+#: The prefix of the constant that a question about types is respelled as.
+TRAIT = "__trait_"
 #: The prefix of functions of CUDA's that are written in C.
 CUDA = "__cuda_"
 
@@ -72,6 +75,9 @@ class Spelling:
     conditional
         For the name of a type that depends on others: two that may be the same, the
         type if they are, the type if they are not.
+    traits
+        For the name of a constant, the question about types that it answers, and the
+        names of these.
     captures
         The lambdas by the names of their functions.
     lambdas
@@ -85,5 +91,6 @@ class Spelling:
     explicit: dict[str, tuple[str, tuple[str | None, ...]]] = field(
         default_factory=dict)
     conditional: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
+    traits: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     captures: dict[str, Captures] = field(default_factory=dict)
     lambdas: dict[str, list[str]] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...source.definitions import Source
-from ..types import WORDS, type_name
-from .names import AUTO, Spelling
+from ..types import TRAITS, WORDS, type_name
+from .names import AUTO, TRAIT, Spelling
 from .preprocessor import Preprocessor
 
 __all__ = ["NAMESPACES", "Reader"]
@@ -116,6 +116,33 @@ class Reader:
         self.spelling.conditional[key] = same, other, then, orelse
         self.spelling.types.add(key)
         return key
+
+    def is_trait(self) -> bool:
+        """True before a question about types."""
+        return self.peek().removesuffix("_v") in TRAITS and self.peek(1) == "<"
+
+    def trait(self) -> None:
+        """``is_same<A, B>::value`` or ``is_same_v<A, B>``, which becomes a constant."""
+        question = self.take()
+        name = question.removesuffix("_v")
+        self.expect("<")
+        types: list[str] = []
+        while self.peek() != ">":
+            found = self.typename()
+            if found is None:
+                raise self.error(f"a {self.peek()!r} where a type is expected is")
+            types.append(found)
+            if self.peek() != ">":
+                self.expect(",")
+        self.expect(">")
+        if len(types) != TRAITS[name].arity:
+            raise self.error(f"{name} of {len(types)} types is")
+        if question == name:
+            self.expect("::")
+            self.expect("value")
+        key = f"{TRAIT}{len(self.spelling.traits)}"
+        self.spelling.traits[key] = name, tuple(types)
+        self.out.append(key)
 
     def captured(self) -> tuple[bool | None, dict[str, bool]]:
         """The captures of a lambda: ``[&]``, ``[=]``, ``[x, &y]``."""

@@ -20,11 +20,16 @@ _DROPPED = frozenset({
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
 _REFUSED = {
-    "class": "classes", "union": "unions", "enum": "enums",
+    "class": "classes", "union": "unions (bits are read as another type by one more "
+    "argument, x.view(np.int32))", "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
     "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
-    "reinterpret_cast": "reinterpret_cast", "throw": "exceptions", "try": "exceptions",
+    "reinterpret_cast": "reinterpret_cast (pointers convert by (T*)p; bits are read as "
+    "another type by one more argument, x.view(np.int32))",
+    **dict.fromkeys(("enable_if", "enable_if_t"), "enable_if (write one template that "
+                    "chooses by if constexpr (std::is_same<T, float>::value))"),
+    "throw": "exceptions", "try": "exceptions",
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
 }
@@ -74,6 +79,8 @@ class _Text(Reader):
             self.at += 1
         elif token == "constexpr":
             self.take()
+            if _last(self.out) == "if":
+                return
             self.out.append("const" * (self.peek() != "const"))
         elif token == "extern":
             self.at += 1
@@ -91,6 +98,8 @@ class _Text(Reader):
             self.static_cast()
         elif token == "numeric_limits":
             self.limit()
+        elif self.is_trait():
+            self.trait()
         elif self.tokens[self.at + 1: self.at + 2] == [("mark", "::")]:
             self.namespace(token)
         else:
