@@ -137,7 +137,7 @@ def parsed(body, preamble=""):
     ("z = x.real;", 1, "a number has no member 'real'"),
     ("struct P;", 1, "'struct P' without its members"),
     ("T t{x, 2};", 1, "the list in braces takes 1 value; got 2"),
-    ("z = reinterpret_cast<int>(x);", 1, "reinterpret_cast: this is not part"),
+    ("z = reinterpret_cast<int>(x);", 1, r"pointers convert by \(T\*\)p; bits are"),
     ("z = thing::f(x);", 1, "thing:: is not part"),
     ("int q(int a) { return a; }", 1, "cannot be read as C|a function inside"),
     ("z = 99999999999999999999;", 1, "does not fit 64 bits"),
