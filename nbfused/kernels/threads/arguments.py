@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, describe, is_array
+from ...arrays.traced import Traced
 from ...autograd import Variable
+from ...autograd.calls.batched import Batched
 from ...autograd.recording import recording
 from ...errors import KernelTypeError, NotDifferentiableError
 from ...scalar.ir.nodes import Literal
@@ -21,9 +23,36 @@ from ...scalar.typing.python_numbers import plain_number
 from ...support.records import record
 from .views import Dual, ViewType, fields_of
 
-__all__ = ["FlatArguments", "Leaf", "flatten_arguments", "parts_of"]
+__all__ = ["FlatArguments", "Leaf", "array_of", "arrays_of", "flatten_arguments",
+           "parts_of"]
 
 _NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def _refuse_traced(what: str, value: Any) -> None:
+    """Refuse a placeholder of a transform, whose array no launch can take."""
+    if isinstance(value, Traced):
+        out = ("give the kernel an axis of its own for the samples, or call it for one "
+               "after the other, without vmap (which jacrev, jacfwd, jacobian and "
+               "hessian use)" if isinstance(value, Batched) else
+               "call an operation there, made by kernel.as_op(...), or launch outside "
+               "of nf.fuse")
+        raise KernelTypeError(f"{what} is an array {value.unknown}, and a launch takes "
+                              f"arrays that are there; {out}")
+
+
+def array_of(kernel: str, x: Any) -> Any:
+    """The array of a Variable, or what is none."""
+    _refuse_traced(f"{kernel}: an argument or its cotangent", x)
+    found = x.data if isinstance(x, Variable) else x
+    _refuse_traced(f"{kernel}: an argument or its cotangent", found)
+    return found
+
+
+def arrays_of(kernel: str, names: Sequence[str], values: Sequence[Any]) -> dict[
+        str, Any]:
+    """The arrays of the first of some Variables, by their names."""
+    return {n: array_of(kernel, x) for n, x in zip(names, values, strict=False)}
 
 
 @record(frozen=True)
@@ -169,6 +198,7 @@ class _Taking:
         if isinstance(value, (tuple, list)):
             return tuple(self.visit(f"{name}[{k}]", v, None)
                          for k, v in enumerate(value))
+        _refuse_traced(f"{self.kernel}: '{name}'", value)
         raise KernelTypeError(
             f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, "
             "a number, or a tuple, list, dict, namedtuple or dataclass of these")

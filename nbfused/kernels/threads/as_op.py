@@ -24,6 +24,7 @@ from ...errors import (
     UnsupportedError,
 )
 from ...op.keywords import suggestion
+from .arguments import array_of, arrays_of
 from .derivatives import Derivative
 from .leaves import Layout, layout_of
 from .pairs import gradient_buffer, in_dtypes_of, unpaired
@@ -199,7 +200,7 @@ class KernelOp:
               wanted: Sequence[str]) -> tuple[dict[str, Any], dict[str, Dual]]:
         """Leaves and outputs, and copies of the cotangents, which are consumed."""
         names = (*layout.names, *self.outputs)
-        plain = dict(zip(names, map(_plain, given), strict=False))
+        plain = arrays_of(self.__name__, names, given)
         plain |= self._before(layout, plain, wanted)
         cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
         return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
@@ -292,7 +293,7 @@ class _Launch(Function):
     def forward(cls, ctx: Any, layout: Layout, *args: Any) -> Any:
         """Launch the kernel."""
         op = cls.op
-        leaves = dict(zip(layout.names, map(_plain, args), strict=True))
+        leaves = arrays_of(op.__name__, layout.names, args)
         outputs = op.allocate(layout, leaves)
         op.launch(op.kernel, layout, {**leaves, **outputs}, {**leaves, **outputs})
         results = tuple(map(Variable, outputs.values()))
@@ -311,11 +312,12 @@ class _Launch(Function):
         needed = {n: x for n, x, need in zip(layout.names, args, needs, strict=True)
                   if need}
         for n, x in needed.items():
-            op.check_declared(layout, n, _plain(x))
+            op.check_declared(layout, n, array_of(op.__name__, x))
         wanted = tuple(n for n, x in needed.items()
-                       if op.differentiable(layout, n, _plain(x)))
-        if not wanted or not any(op.differentiable(layout, n, g.data) for n, g in
-                                 zip(op.outputs, cotangents, strict=True)):
+                       if op.differentiable(layout, n, array_of(op.__name__, x)))
+        slopes = arrays_of(op.__name__, [*op.outputs], cotangents)
+        if not wanted or not any(op.differentiable(layout, n, g)
+                                 for n, g in slopes.items()):
             return (None, *(_zeros(x) if n in wanted else None
                             for n, x in zip(layout.names, args, strict=True)))
         found = op._gradient.apply(layout, wanted, *args, *saved, *cotangents)
@@ -368,10 +370,6 @@ class _Pull(Function):
             if any(needs[-len(op.outputs):]) else {}
         return (None, None, *map(bent.get, layout.names), *(None for _ in op.outputs),
                 *map(moved.get, op.outputs))
-
-
-def _plain(x: Any) -> Any:
-    return x.data if isinstance(x, Variable) else x
 
 
 def _zeros(x: Variable) -> Variable:

@@ -27,7 +27,7 @@ from ...errors import (
 )
 from ...specs import Raw
 from ...support.records import record
-from .arguments import Leaf
+from .arguments import Leaf, array_of, arrays_of
 from .launching import Options
 from .leaves import Layout, layout_of
 from .pairs import gradient_buffer, in_dtypes_of
@@ -101,7 +101,7 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     """
     layout, leaves = layout_of(arguments, kernel.annotations)
     given = dict(zip(layout.names, leaves, strict=True))
-    plain = {n: _plain(v) for n, v in given.items()}
+    plain = arrays_of(kernel.__name__, [*given], [*given.values()])
     with no_grad():
         flat = kernel.flatten(layout.arguments(plain), options.check)
     spec = kernel.spec(flat)
@@ -130,10 +130,6 @@ def _become(x: Variable, made: Variable) -> None:
         x._value, x._edge = made._value, made._edge
     else:
         replace(x, made, "launch")
-
-
-def _plain(x: Any) -> Any:
-    return x.data if isinstance(x, Variable) else x
 
 
 def _may_pair(kernel: ThreadKernel, leaf: Any) -> bool:
@@ -165,8 +161,9 @@ def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
                 f"{kernel.__name__}: the launch writes to '{name}', a leaf that "
                 f"requires a gradient, whose values before it would be lost; pass "
                 f"{name}.copy(), or launch inside no_grad()")
-    _check_apart(kernel, {n: describe(_plain(v), n) for n, v in given.items()
-                          if is_array(_plain(v))}, written.intersection(paired))
+    plain = arrays_of(kernel.__name__, [*given], [*given.values()])
+    _check_apart(kernel, {n: describe(v, n) for n, v in plain.items()
+                          if is_array(v)}, written.intersection(paired))
     if not any(n in paired for n in written):
         raise KernelTypeError(
             f"{kernel.__name__}: an argument requires a gradient, and the launch "
@@ -236,7 +233,7 @@ class _Launched(Function):
     @classmethod
     def forward(cls, ctx: Any, call: _Call, *args: Any) -> Any:
         """Launch on copies of what is written."""
-        plain = dict(zip(call.layout.names, map(_plain, args), strict=True))
+        plain = arrays_of(call.kernel.__name__, call.layout.names, args)
         before = dict(zip(call.layout.names, args, strict=True))
         made = {n: _copy(plain[n]) for n in call.changed}
         copies = {n: Variable(_copy(plain[n])) for n in call.needed
@@ -277,10 +274,10 @@ class _Pulled(Function):
                 *given: Any) -> Any:
         """Launch ``bwd``: what is left of the cotangents is that of what was before."""
         names = call.layout.names
-        plain = dict(zip(names, map(_plain, given), strict=False))
+        plain = arrays_of(call.kernel.__name__, names, given)
         slopes = {n: gradient_buffer(plain[n]) for n in call.paired}
         for n, g in zip(call.changed, given[len(names):], strict=True):
-            execute(COPY, (_plain(g),), out=(slopes[n],),
+            execute(COPY, (array_of(call.kernel.__name__, g),), out=(slopes[n],),
                     dtypes=(dtype_of(slopes[n]),))
         duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
         with no_grad():

@@ -12,6 +12,7 @@ from nbfused.config import config
 from nbfused.errors import (
     InplaceModificationError,
     KernelTypeError,
+    NbFusedPerformanceWarning,
     NotDifferentiableError,
     OverlapError,
     TapeError,
@@ -39,6 +40,9 @@ def squares(x, y):
     i = nf.grid(1)
     if i < x.shape[0]:
         y[i] = x[i] * x[i]
+
+
+SQUARES = squares.as_op(outputs={"y": "x"}, grid=1, block=32)
 
 
 def simulated(x, v, force, launch):
@@ -178,6 +182,30 @@ def test_second_derivatives_are_refused():
     with refused(NotDifferentiableError, "squares: the derivative of the gradient",
                  "squares.as_op"):
         nf.grad(lambda x: nf.grad(_squared)(x).sum())(np.ones(3))
+
+
+@pytest.mark.parametrize(("transform", "way"), [
+    (nf.vmap, "a launch"), (nf.vmap, "an operation"), (nf.jacrev, "a launch"),
+    (nf.jacrev, "an operation"), (nf.fuse, "a launch")])
+def test_transforms_that_see_no_launches(transform, way):
+    def called(x):
+        if way == "an operation":
+            return SQUARES(x)
+        y = nf.Variable(np.zeros(3))
+        squares.launch(x, y, dim=3)
+        return y
+
+    x = np.array([[1.0, 2, 3]]) if transform is nf.vmap else np.array([1.0, 2, 3])
+    wanted = r"as_op" if transform is nf.fuse else "an axis of its own for the samples"
+    with refused(KernelTypeError, "squares: ", wanted):
+        transform(called)(x)
+
+
+def test_nf_fuse_calls_operations():
+    fused, x = nf.fuse(lambda x: SQUARES(2 * x) + 1), np.array([1.0, 2, 3])
+    with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):
+        np.testing.assert_allclose(fused(x), 4 * x * x + 1)
+    np.testing.assert_allclose(fused(x + 1), 4 * (x + 1) ** 2 + 1)
 
 
 def test_memory_under_two_names_is_refused():
