@@ -162,6 +162,11 @@ CYCLES = {
         "a spec, its derivative and its rule for samples",
     "specs.contract specs.vjp.contract specs.batching.contract":
         "a spec, its derivative and its rule for samples",
+    "dispatch.execute dispatch.dask_arrays dispatch.dask_arrays.blocks "
+    "dispatch.dask_arrays.elements dispatch.dask_arrays.products "
+    "dispatch.dask_arrays.reductions dispatch.dask_arrays.rows "
+    "dispatch.dask_arrays.views dispatch.dask_arrays.windows":
+        "a spec on Dask arrays is run on each chunk as on any array",
     "op.derivative op.elementwise op.func":
         "a decorator that checks rules, and the derivative that it makes",
     "autograd.tape autograd.torch_bridge autograd.calls.samples "

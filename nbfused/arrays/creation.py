@@ -21,7 +21,7 @@ from ..errors import (
 from ..registry.backends import backend_for, default_device
 from .constructors import Shape, start_backend
 from .description import Array, Library
-from .detect import describe, is_array, library_of
+from .detect import describe, is_array, is_lazy, library_of
 from .devices import Device, canonical_device, device_kind, ordinal
 from .dtypes import check_dtype
 from .libraries.cupy import CUPY
@@ -56,6 +56,8 @@ def array_like(host: np.ndarray, like: Any) -> Any:
 
     On the host, of NumPy, it is `host` itself.
     """
+    if is_lazy(like):
+        return library_of(like).from_numpy(host, "")  # type: ignore[attr-defined]
     given = describe(like)
     send = getattr(given.library, "from_numpy", None)
     if send is not None:

@@ -13,7 +13,7 @@ from .dtypes import check_dtype
 from .libraries.numpy import NUMPY
 
 __all__ = ["TORCH_DEVICES", "describe", "device_of", "dtype_of", "exact_library",
-           "is_array", "is_symbolic", "library_of", "way_out"]
+           "is_array", "is_lazy", "is_symbolic", "library_of", "way_out"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -61,6 +61,29 @@ def is_symbolic(x: Any) -> bool:
     """Whether `x` is an array that PyTorch or JAX traces or transforms."""
     asked: Any = getattr(_library(type(x)), "symbolic", None)
     return asked is not None and asked(x)
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether `x` is an array of a library that computes later: Dask's."""
+    if type(x) is np.ndarray:  # asked of every input of a view
+        return False
+    return getattr(_library(type(x)), "lazy", False)
+
+
+def validate(x: Any, name: str) -> None:
+    """Check an array as `describe` does; a lazy one without its elements.
+
+    Raises
+    ------
+    KernelTypeError
+        It is no array, or one that kernels do not take.
+    ShapeError
+        Its shape is unknown.
+    """
+    if is_lazy(x):
+        library_of(x).check(x, name)  # type: ignore[attr-defined]
+    else:
+        describe(x, name)
 
 
 def library_of(x: Any) -> Library:
@@ -132,6 +155,12 @@ def _jax_tracer() -> Library:
     return JAX_TRACER
 
 
+def _dask() -> Library:
+    from .libraries.dask import DASK
+
+    return DASK
+
+
 def _device() -> Library:
     from .device_array import DEVICE
 
@@ -154,6 +183,7 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
     ("jax", "ArrayImpl"): _jax,
     ("jax", "PRNGKeyArray"): _jax,
     ("jax", "Tracer"): _jax_tracer,
+    ("dask", "Array"): _dask,
     ("numba", "DeviceNDArrayBase"): _numba,
     ("nbfused", "DeviceArray"): _device,
     # Variables hold arrays: they export these by DLPack, and are none themselves.
@@ -164,7 +194,6 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
 _WAYS = {
     "xarray": "use xarray.apply_ufunc({function}, {name}), which keeps its labels",
     "pandas": "use {name}.to_numpy(), and {kind}(result, index={name}.index)",
-    "dask": "use {name}.map_blocks({function}), or {name}.compute() if it fits",
     "scipy": "use {name}.toarray() if it fits, or its elements {name}.data",
     "sparse": "use {name}.todense() if it fits",
     "pint": "use {name}.magnitude, and give the result its unit",
@@ -191,7 +220,8 @@ TORCH_DEVICES: dict[Any, str] = {}
 def device_of(x: Any, name: str = "x") -> str:
     """The device of an array, without a description where that is known."""
     if type(x).__module__ != "torch":
-        return describe(x, name).device
+        return describe(library_of(x).meta(x) if is_lazy(x) else x,  # type: ignore
+                        name).device
     found = TORCH_DEVICES.get(x.device)
     if found is None:
         found = TORCH_DEVICES[x.device] = describe(x, name).device

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, byte_range, describe, dtype_of, is_array
+from ..arrays import Array, byte_range, describe, dtype_of, is_array, library_of
+from ..arrays.detect import is_lazy
 from ..arrays.traced import Traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..dispatch.callers import key_of
@@ -77,8 +78,8 @@ def separate_gradients(gradients: dict[Edge, Any],
     Their receivers may change them in place.  Views that repeat elements are left to
     `without_repeats`.
     """
-    if not seeds and len(gradients) < 2:
-        return gradients
+    if (not seeds and len(gradients) < 2) or any(map(is_lazy, gradients.values())):
+        return gradients  # one that is lazy is immutable
     owners: set[int] = set()
     for x in (*seeds, *gradients.values()):
         if type(x) is np.ndarray and x.base is None:  # most are, without a call
@@ -141,12 +142,15 @@ def check_gradient(name: str, given: Any, like: GraphArray) -> None:
                               f"of shape {like.shape} and dtype {like.dtype}")
     if isinstance(like, Traced):
         return
-    found, wanted = describe(value, name), describe(like.data)
-    if found.library is not wanted.library:
+    library = library_of(like.data)
+    if library_of(value) is not library:
         raise KernelTypeError(
-            f"{name} is an array of {found.library.name}; expected one of "
-            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
+            f"{name} is an array of {library_of(value).name}; expected one of "
+            f"{library.name}, as the Variable has: convert it (from_dlpack does "
             "not copy)")
+    if is_lazy(value):
+        return
+    found, wanted = describe(value, name), describe(like.data)
     if found.device != wanted.device:
         raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
                           "where the Variable is: copy it there first")

@@ -11,6 +11,7 @@ from weakref import ref
 import numpy as np
 
 from ..arrays import describe, dtype_of, library_of
+from ..arrays.detect import is_lazy
 from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import execute
 from ..errors import KernelTypeError
@@ -358,6 +359,8 @@ def zeros(shape: tuple[int, ...], dtype: Any, like: Any,
     if isinstance(like, Traced):
         return like.zeros(shape, dtype)
     library = library_of(like)
+    if is_lazy(like):
+        return library.zeros(shape, dtype, like)  # type: ignore[attr-defined]
     space = library.finish(library.empty(shape, dtype, device or describe(like).device))
     return execute(ZERO, (space,), dtypes=(dtype,))[0]
 

@@ -8,8 +8,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ..arrays import describe, dtype_of, is_array, to_numpy
-from ..arrays.detect import way_out
+from ..arrays import dtype_of, is_array, to_numpy
+from ..arrays.detect import device_of, is_lazy, validate, way_out
 from ..arrays.traced import Traced
 from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
@@ -163,7 +163,7 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     @property
     def device(self) -> str:
         """The name of the device: ``"cpu"``, ``"cuda:0"``."""
-        return describe(self._value).device
+        return device_of(self._value)
 
     def detach(self) -> Variable:
         """The same array as a Variable that is not differentiated through."""
@@ -290,7 +290,7 @@ def _array(data: Any) -> Any:
                              "rows of equal length") from error
     if isinstance(data, np.generic):
         data = np.asarray(data)  # memory of its own: a scalar is not written to
-    describe(data, "data")
+    validate(data, "data")
     if getattr(data, "requires_grad", False):
         raise KernelTypeError(
             "data: this tensor requires grad in its own library, which would not see "
@@ -312,7 +312,7 @@ def _check_in_memory(data: Any) -> None:
         found = data if nested else [
             next(x for x in data if type(x) is kind) for kind in set(map(type, data))]
         for x in found:
-            if not is_array(x):
+            if not is_array(x) or is_lazy(x):
                 _check_in_memory(x)
         return
     kind = type(data)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
+from ..arrays.detect import is_lazy
 from ..arrays.traced import Traced
 from ..arrays.watched import RangeIndex
 from ..config import config
@@ -95,6 +96,9 @@ class Saved:
                 except RuntimeError:  # tensors of inference mode have no counter
                     self._version = None
                 self.guarded = self._version is not None
+            if not self.guarded and is_lazy(data):  # changed by giving it a new graph
+                self.data = data.copy()
+                return
         if config.debug and not isinstance(data, Traced):
             self._checksum, self.guarded = checksum(data), True
         _NEW.add(weakref.ref(self, _NEW.discard))

@@ -9,6 +9,7 @@ launcher.  What repeats is planned once.
 `bounds`        bounds checks in kernels, under ``NBFUSED_DEBUG=1``
 `callers`       generated functions for arguments of given types
 `calls`         one call: describe, plan, check, allocate, launch
+`dask_arrays`   specs on Dask arrays, chunk by chunk
 `direct`        direct calls: functions that repeat a call for arguments of given types
 `execute`       `execute`: run a spec on arrays, and return arrays
 `foreseen`      calls on arrays that are not there yet: results and launches

@@ -6,10 +6,12 @@ written, so that a call that fails has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from ..arrays import check_dtype, describe
+from ..arrays.detect import is_lazy
 from ..arrays.traced import find_traced
 from ..errors import KernelTypeError
 from ..specs import Spec, View
@@ -75,6 +77,8 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     if traced is not None:
         return traced.run(spec, inputs, out, {
             "dtypes": dtypes, "casting": casting, "names": names or ()})
+    if any(map(is_lazy, inputs)):
+        return _run_lazy()(spec, inputs, out, dtypes, names)
     asked = None if dtypes is None else tuple(
         [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
     if out is not None and asked is not None and len(out) != len(asked):
@@ -93,6 +97,13 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
         return tuple([library.finish(native) for native in made])
     return _placed(out, [native if native is None else library.finish(native)
                          for native in made])
+
+
+@cache
+def _run_lazy() -> Callable[..., tuple[Any, ...]]:
+    from .dask_arrays import run
+
+    return run
 
 
 def _placed(out: Sequence[Any | None], made: Sequence[Any]) -> tuple[Any, ...]:

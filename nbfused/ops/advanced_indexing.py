@@ -121,7 +121,7 @@ def _is_truth(item: Any) -> bool:
 
 def _by_truths(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyArray:
     """Masks of no axes: one axis for all of them, of one element or of none."""
-    truths = [bool(item) for item in items if _is_truth(item)]
+    truths = [bool(to_numpy(item)) for item in items if _is_truth(item)]
     place = next(k for k, item in enumerate(items) if _is_truth(item))
     rest = [item for item in items if not _is_truth(item)]
     if any(map(is_advanced, rest)) or any(item is Ellipsis for item in items[:place]):
@@ -227,12 +227,11 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
                          f"{', '.join(map(str, map(_shape, indices)))} do not "
                          "broadcast") from None
     if len(indices) == 1 and not _is_host(indices[0]):
-        _check(indices[0], sizes[0])
-        return indices[0]
+        return _checked(indices[0], sizes[0])
     host = all(isinstance(i, int) or _is_host(i) for i in indices)
     flat: Any = None
-    for i, size, step in zip(indices, sizes, _steps(sizes), strict=True):
-        _check(i, size)
+    for given_i, size, step in zip(indices, sizes, _steps(sizes), strict=True):
+        i = _checked(given_i, size)
         if isinstance(i, int) or _is_host(i):
             part: Any = np.where(np.asarray(i) < 0, np.add(i, size), i)*step
             if not host:
@@ -253,13 +252,13 @@ def _is_host(i: Any) -> bool:
     return isinstance(i, np.ndarray) and not isinstance(i, Traced)
 
 
-def _check(i: Any, size: int) -> None:
+def _checked(i: Any, size: int) -> Any:
     if isinstance(i, int):
         if not -size <= i < size:
             raise RangeError(f"index {i} is out of bounds for an axis of extent {size}")
-        return
-    check_range(i, -size, size, f"getitem: indices out of range for an axis of extent "
-                f"{size}", "hold them inside with clip", name="index")
+        return i
+    return check_range(i, -size, size, "getitem: indices out of range for an axis of "
+                       f"extent {size}", "hold them inside with clip", name="index")
 
 
 def _steps(sizes: tuple[int, ...]) -> list[int]:

@@ -104,8 +104,9 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
                               f"{dtype}; {way_out}")
     shape = tuple(x.shape)
     rows = int(shape[axis])
-    check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "
-                f"of extent {rows}", "hold them inside with clip", name="indices")
+    indices = check_range(
+        indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of extent "
+        f"{rows}", "hold them inside with clip", name="indices")
     found = gathered(x, indices, axis)
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
 
@@ -171,9 +172,9 @@ def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
                               f"got dtype {dtype_of(indices)}; convert with astype")
     axis = normalize_axis(axis, len(shape))
     rows = shape[axis]
-    check_range(indices, -rows, rows, "take_along_axis: 'indices' out of range for "
-                f"axis {axis} of extent {rows}", "hold them inside with clip",
-                name="indices")
+    indices = check_range(
+        indices, -rows, rows, f"take_along_axis: 'indices' out of range for axis {axis}"
+        f" of extent {rows}", "hold them inside with clip", name="indices")
     return _take_lines(x, indices, axis=axis)
 
 

@@ -138,9 +138,10 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
         ignore_index, "cross_entropy", "ignore_index")
     _check(logits, labels)
     classes = int(logits.shape[-1])
-    check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
-                "to leave rows out, give them one label and name it in ignore_index",
-                name="labels", ignored=ignore_index)
+    labels = check_range(
+        labels, 0, classes, "cross_entropy: 'labels' out of range",
+        "to leave rows out, give them one label and name it in ignore_index",
+        name="labels", ignored=ignore_index)
     label = np.int64(ignored)  # a Python integer would be checked at each call
     loss = _smoothed(logits, labels, smoothing, label) if smoothing else \
         _cross_entropy(logits, labels, label)  # -inf times 0 would be NaN

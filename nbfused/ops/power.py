@@ -58,7 +58,7 @@ def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
     if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):
-        _check_exponent(y)
+        y = _checked_exponent(y)
     return raise_to(x, y, out=out, dtype=dtype)
 
 
@@ -74,14 +74,15 @@ def _is_floating(x: Any, y: Any) -> bool:
         dtype_of(x), dtype_of(y)).kind == "f"
 
 
-def _check_exponent(y: Any) -> None:
+def _checked_exponent(y: Any) -> Any:
     way_out = "convert the base to floating point first"
     if isinstance(y, Traced):
-        y.record_check(_check_exponent)
+        y.record_check(_checked_exponent)
     elif not is_number(y):
         what = "is 2**63 or more" if dtype_of(y).kind == "u" else "is negative"
-        check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer", way_out,
-                    name="y")
+        return check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer",
+                           way_out, name="y")
     elif y < 0:
         raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "
                          f"expected an exponent of at least 0; {way_out}")
+    return y

@@ -40,20 +40,6 @@ def test_columns_of_pandas():
             ops.swish(x)
 
 
-def test_arrays_of_dask_are_called_by_blocks():
-    dask = pytest.importorskip("dask.array")
-
-    def read(block):
-        raise AssertionError("it was read")
-
-    lazy = dask.from_array(X, chunks=(1, 3)).map_blocks(read, meta=X[:0])
-    for use in (ops.swish, ops.softmax, lambda x: ops.matmul(X.T, x)):
-        with refused(KernelTypeError, "dask.array.core.Array", ".map_blocks("):
-            use(lazy)
-    blocks = dask.from_array(X, chunks=(1, 3)).map_blocks(ops.swish)
-    np.testing.assert_allclose(blocks.compute(), SWISH)
-
-
 def test_quantities_of_pint():
     pint = pytest.importorskip("pint")
     x = X * pint.UnitRegistry().metre

@@ -112,8 +112,8 @@ def test_what_is_not_in_memory_is_no_argument(way):
 def test_arrays_of_dask():
     dask = pytest.importorskip("dask.array")
     with refused(KernelTypeError, "dask.array.core.Array", "data.compute()"):
-        nf.Variable(dask.ones((3,)))
-    with pytest.raises(TypeError, match="unsupported operand"):
+        nf.Variable([dask.ones((3,))])
+    with refused(KernelTypeError, "numpy", "from_array"):
         nf.Variable(np.ones(3)) + dask.ones((3,))
 
 

@@ -2,6 +2,7 @@
 
 =========== ===========================================================================
 `cupy`      CuPy arrays, on CUDA or ROCm devices
+`dask`      Dask arrays, which are lazy, in chunks of NumPy or CuPy
 `dlpack`    import and export of DLPack capsules, through `ctypes`
 `interface` arrays of unknown libraries, through DLPack or ``__cuda_array_interface__``
 `jax`       JAX arrays: immutable, on the host and on CUDA or ROCm devices
