@@ -7,6 +7,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 ============== =========================================================================
 `algebra`      products, decompositions, polynomials, Fourier transforms
 `base`         the decorator that enters a function; operations by name; axes
+`changes`      functions that change an array, as assignments to it
 `cumulative`   running sums and products, differences, finite-difference gradients
 `counting`     counts, sets and positions, which are not differentiated
 `elementwise`  functions of elements that are no ufuncs: `clip`, `where`, `nan_to_num`
@@ -26,6 +27,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 
 from . import (
     algebra,
+    changes,
     counting,
     cumulative,
     elementwise,
@@ -42,6 +44,7 @@ from . import (
 
 __all__ = [
     "algebra",
+    "changes",
     "counting",
     "cumulative",
     "elementwise",
