@@ -7,11 +7,10 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 ============== =========================================================================
 `algebra`      products, decompositions, polynomials, Fourier transforms
 `base`         the decorator that enters a function; operations by name; axes
-`changes`      functions that change an array, as assignments to it
 `cumulative`   running sums and products, differences, finite-difference gradients
 `counting`     counts, sets and positions, which are not differentiated
 `elementwise`  functions of elements that are no ufuncs: `clip`, `where`, `nan_to_num`
-`filling`      arrays shaped like another one, and numbers at equal distances
+`filling`      arrays like another one, equal distances, elements set in place
 `indexing`     elements by index arrays, masks and choices
 `library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated
@@ -27,7 +26,6 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 
 from . import (
     algebra,
-    changes,
     counting,
     cumulative,
     elementwise,
@@ -44,7 +42,6 @@ from . import (
 
 __all__ = [
     "algebra",
-    "changes",
     "counting",
     "cumulative",
     "elementwise",

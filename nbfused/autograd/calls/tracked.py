@@ -57,7 +57,7 @@ class Tracked(Batched):
         """Check the elements that there are."""
         check(_detached(self.held))
 
-    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Tracked:
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
         """An array of the placeholder's library, which is not differentiated."""
         if library_of(self.held).name == "jax":
             import jax

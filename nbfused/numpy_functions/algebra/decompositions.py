@@ -280,7 +280,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *,
         tolerance = max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps
     if tolerance is None:
         return _pseudo_inverse(a)
-    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)):
+    if type(tolerance) is bool or not isinstance(tolerance, (int, float, np.number)):
         raise KernelTypeError(
             "numpy.linalg.pinv: the tolerance is of type "
             f"{type(tolerance).__name__}, expected one number for all matrices")

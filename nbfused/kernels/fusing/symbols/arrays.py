@@ -312,8 +312,8 @@ class Symbol(Unknown, Traced, Variable):
         shape = () if is_number(new) else tuple(extents(new))
         if extents(mask) != own[:ndim] or len(shape) > len(own) - ndim:
             raise KernelTypeError(
-                f"{self.name}: x[mask] = y takes a mask of the first axes of x and what "
-                f"broadcasts to the others inside nf.fuse, got shapes {extents(mask)} "
+                f"{self.name}: x[mask] = y takes a mask of the first axes of x, and y "
+                f"broadcasts to the others, in nf.fuse; got shapes {extents(mask)} "
                 f"and {shape}; write x[...] = nf.ops.where(mask, y, x)")
         if ndim < len(own):
             mask = OPS["reshape"](mask, (*extents(mask), *(1 for _ in own[ndim:])))
