@@ -10,7 +10,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `cumulative`   running sums and products, differences, finite-difference gradients
 `counting`     counts, sets and positions, which are not differentiated
 `elementwise`  functions of elements that are no ufuncs: `clip`, `where`, `nan_to_num`
-`filling`      arrays shaped like another one, and numbers at equal distances
+`filling`      arrays like another one, equal distances, elements set in place
 `indexing`     elements by index arrays, masks and choices
 `library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated

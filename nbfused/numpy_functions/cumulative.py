@@ -15,13 +15,15 @@ from .base import (
     converted,
     floating,
     implements,
+    index_array,
     is_value,
     ops,
     shape_of,
     stored,
 )
+from .indexing import host_of
 from .joining import pad
-from .library import computed, native
+from .library import computed, is_constant, native
 from .shapes import flip
 
 __all__: list[str] = []
@@ -216,14 +218,19 @@ def _derivative(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
 
 
 def _times(x: Any, weights: np.ndarray) -> Any:
-    (w,) = as_arrays([x, weights], "numpy.gradient")[1:]
-    return ops.multiply(x, converted(w, dtype_of(x)))
+    return ops.multiply(x, index_array(weights.astype(dtype_of(x)), x))
 
 
 def _steps(spacing: Any, count: int, axis: int, ndim: int) -> np.ndarray | None:
     """Distances of neighbours; None where all are one number."""
     if not np.ndim(spacing) if not is_value(spacing) else not shape_of(spacing):
         return None
+    if is_value(spacing):
+        if not is_constant(spacing):
+            raise KernelTypeError(
+                f"numpy.gradient: the points of axis {axis} require grad, expected "
+                "constants; pass x.detach()")
+        spacing = host_of(spacing, "gradient")
     points = np.asarray(spacing, np.float64)
     if points.shape != (count,):
         raise ShapeError(f"numpy.gradient: the spacing of axis {axis} has shape "

@@ -347,8 +347,17 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     first, last = (ops.multiply, ops.divide) if decimals > 0 else (
         ops.divide, ops.multiply)
     made = last(ops.rint(first(a, scale)), scale)
+    if dtype_of(a).kind == "c":
+        made = ops.where(ops.isfinite(a), made, _moved(a, decimals))
     return made if out is None and dtype_of(made) == dtype_of(a) else ops.astype(
         made, dtype_of(a), out=out)
+
+
+def _moved(a: Any, decimals: int) -> Any:
+    """Complex numbers rounded by addition, which leaves infinite parts alone."""
+    by = [ops.where(ops.isfinite(x), ops.subtract(round(x, decimals), x), 0.0)
+          for x in (real(a), imag(a))]
+    return ops.add(a, ops.add(by[0], ops.multiply(by[1], 1j)))
 
 
 @implements("unwrap")

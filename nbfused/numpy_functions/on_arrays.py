@@ -19,7 +19,7 @@ from ..autograd.compilers.dynamo import called_whole
 from ..autograd.numpy_api.ufuncs import ufunc_operation
 from ..autograd.tape import tracked_by_library
 from ..errors import TapeError
-from ..registry.operations import NUMPY
+from ..registry.operations import NUMPY, OPS
 from .base import is_value
 
 __all__ = ["on_arrays"]
@@ -39,7 +39,7 @@ def on_arrays(name: str) -> Callable[..., Any]:
     found = getattr(np, name, None) if "." not in name else None
     source: Any = ufunc_operation(found, "__call__") if isinstance(
         found, np.ufunc) else None
-    is_operation = source is not None
+    is_operation = source is not None and name in OPS
     if source is None:
         source = NUMPY[f"numpy.{name}"]
 

@@ -10,16 +10,12 @@ from .base import implements
 
 __all__ = ["REFUSED"]
 
-_IN_PLACE = ("it changes an array in place, which a gradient would not see; make a new "
-             "array with nf.ops.where")
 _TEXT = "it writes text or a file; pass x.to_numpy()"
 _DATES = "nbfused has no dtype of dates"
 _MEMORY = "a Variable is not an array in memory; pass x.data"
 
 #: NumPy's name -> why not, and what to do.
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("put", "place", "putmask", "copyto", "put_along_axis",
-                     "fill_diagonal"), _IN_PLACE),
     **dict.fromkeys(("array2string", "array_repr", "array_str", "save", "savetxt",
                      "savez", "savez_compressed"), _TEXT),
     **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "isnat",

@@ -179,8 +179,8 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
     if isinstance(mask, Traced):
         raise KernelTypeError(
             f"getitem: the mask {mask!r} chooses as many elements as there are True, "
-            f"{mask.unknown}; use nf.ops.where(mask, x, y), or index outside of the "
-            "function")
+            f"{mask.unknown}; use nf.ops.where(mask, x, y), 'where' of a reduction, as "
+            "in np.sum(x, where=mask), or index outside of the function")
     if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
         raise KernelTypeError("getitem: a single truth value as index; expected a mask "
                               "with an axis, or use nf.ops.where")

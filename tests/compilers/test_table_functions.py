@@ -30,13 +30,19 @@ FUNCTIONS = {
     "inv": lambda x: ops.linalg.inv(x),
     "svdvals": lambda x: ops.linalg.svd(x)[1],
     "split": lambda x: ops.split(x, 2)[1],
+    "degrees": ops.degrees,
+    "modf": lambda x: ops.modf(x)[0],
+    "copysign": lambda x: ops.copysign(x, ops.flip(x)),
+    "diff of a constant": lambda x: ops.diff(x, prepend=1.0),
+    "insert": lambda x: ops.insert(x, 1, 5.0, axis=0),
+    "linspace": lambda x: ops.linspace(x[0], x[1], 4),
 }
 X = np.random.default_rng(5).standard_normal((4, 4)) + 3*np.eye(4)
 
 
 def weighted(made):
     """A sum in which each element has a weight."""
-    k = np.arange(1.0, 1 + np.prod(made.shape)).reshape(made.shape)
+    k = np.arange(1.0, 1 + np.prod(tuple(made.shape))).reshape(tuple(made.shape))
     return made * made * (torch.tensor(k) if isinstance(made, torch.Tensor) else k)
 
 
@@ -68,6 +74,16 @@ def test_gradients_by_jax(name):
                                    ours(FUNCTIONS[name]), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_transforms_of_pytorch(name):
+    """The gradient of each of two samples, by functions of the library itself."""
+    many = np.stack([X, 2*X])
+    found = torch.func.vmap(torch.func.grad(
+        lambda x: weighted(FUNCTIONS[name](x)).sum()))(torch.tensor(many))
+    expected = [nf.grad(lambda x: weighted(FUNCTIONS[name](x)).sum())(x) for x in many]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_samples_by_pytorch():
     x = torch.tensor(np.stack([X, 2*X]))
     found = torch.func.vmap(lambda x: ops.roll(ops.swapaxes(x, 0, 1), 1, axis=0))(x)
@@ -96,3 +112,9 @@ def test_out_is_refused():
     with pytest.raises(TapeError, match="leave out= away"):
         ops.trace(torch.tensor(X, requires_grad=True),
                   out=torch.zeros((), dtype=torch.float64))
+
+
+def test_a_change_in_place_is_refused():
+    x = torch.tensor(X, requires_grad=True)
+    with pytest.raises(TapeError, match="would not see what is stored"):
+        ops.putmask(x, x > 0, 0.0)

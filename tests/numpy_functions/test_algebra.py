@@ -68,6 +68,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "cholesky": (lambda x: linalg.cholesky((x + x.T) / 2), SYMMETRIC),
     "qr": (lambda x: tuple(linalg.qr(x)), TALL), "qr r": (
         lambda x: linalg.qr(x, "r"), SQUARE),
+    "qr wide": (lambda x: tuple(linalg.qr(x)), WIDE), "qr wide stack": (
+        lambda x: tuple(linalg.qr(x, "complete")), STACK[:, :2]),
+    "pinv tolerance": (lambda x: linalg.pinv(x, 1e-9), TALL), "pinv rank": (
+        lambda x, y: linalg.pinv(x @ y, rtol=1e-9), normal(5, 2), normal(2, 4)),
     "eigh": (lambda x: linalg.eigh(x)[0], SYMMETRIC), "eigh vectors": (
         lambda x: linalg.eigh(x)[1] ** 2, SYMMETRIC),
     "eigh upper": (lambda x: linalg.eigh(x, "U")[0], SQUARE),
@@ -109,7 +113,8 @@ def test_as_numpy(name):
 
 
 SECOND = ("einsum ij,jk,kl->il", "inv", "solve", "det", "cholesky", "qr", "eigh",
-          "eigh vectors", "svd 5", "svd 3", "pinv tall", "matrix norm nuc")
+          "eigh vectors", "svd 5", "svd 3", "pinv tall", "matrix norm nuc", "qr wide",
+          "pinv rank")
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -140,8 +145,9 @@ def test_second_derivatives(name):
 @pytest.mark.parametrize(("call", "words"), [
     (lambda x: linalg.inv(x), "expected square"), (lambda x: linalg.svd(x),
                                                    "full_matrices"),
-    (lambda x: linalg.qr(x.T), "not wider"), (lambda x: linalg.eig(x), "square"),
-    (lambda x: linalg.pinv(x, 1e-3), "rcond"),
+    (lambda x: linalg.qr(x, "complete"), "'reduced' or 'r'"),
+    (lambda x: linalg.eig(x), "square"),
+    (lambda x: linalg.pinv(x, [1e-3]), "one number"),
     (lambda x: np.einsum("ij,ij,i->", x, x), "names 3 operands"),
     (lambda x: np.einsum("ijk->", x), "does not fit"),
     (lambda x: np.tensordot(x, x, 1), "axes"),
@@ -168,3 +174,13 @@ def test_leading_zeros_in_a_traced_product_of_polynomials_are_an_error():
     np.testing.assert_array_equal(fused(a, b), np.polymul(a, b))
     with pytest.raises(ShapeError, match="a leading coefficient is 0"):
         fused(a, b[::-1] * [1.0, 0.0] - [2.0, 0.0])
+
+
+@pytest.mark.parametrize("within", [lambda f: f, nf.fuse, lambda f: lambda x: nf.vmap(
+    f)(x[None])], ids=["eager", "fuse", "vmap"])
+def test_no_gradient_of_a_tolerance_that_cuts_off_more_than_rounding(within):
+    x = np.diag([4.0, 2.0, 1e-3])
+    np.testing.assert_allclose(linalg.pinv(nf.Variable(x), 0.1).to_numpy(),
+                               linalg.pinv(x, 0.1), atol=1e-12)
+    with pytest.raises(linalg.LinAlgError, match=r"the singular value 0\.001"):
+        within(nf.grad(lambda x: linalg.pinv(x, 0.1).sum()))(x)

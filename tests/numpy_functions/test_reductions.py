@@ -110,3 +110,17 @@ def test_in_fused_functions(function):
         x = A + k
         np.testing.assert_allclose(fused(x), function(x), 1e-12, 1e-12)
     assert fused.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("decimals", [0, 1, -1])
+def test_complex_numbers_are_rounded_by_parts(decimals):
+    z = np.array([12.34 + 5.67j, -0.55 + 1.5j, complex(np.inf, 1.26),
+                  complex(1.26, -np.inf), complex(np.nan, 2.2)])
+    np.testing.assert_allclose(np.round(nf.Variable(z), decimals).to_numpy(),
+                               np.round(z, decimals), 4e-16)
+
+    def loss(z):
+        return (np.abs(z - np.round(z, decimals)) ** 2).sum()
+
+    z = z[:2]
+    np.testing.assert_allclose(nf.grad(loss)(z), 2 * np.conj(z - np.round(z, decimals)))

@@ -71,6 +71,9 @@ def _replace(x: Batched, made: Any, what: str) -> None:
 
 def _fitting(x: Batched, made: Any, what: str) -> Any:
     """A result in the dtype of `x`, of the same `vmap`."""
+    if not isinstance(made, Traced):  # all of it is new, and the same for all samples
+        known = isinstance(made, Variable) and not made.requires_grad
+        made = x.level.lift(made.data if known else made)
     if not isinstance(made, type(x)) or made.level is not x.level:
         raise KernelTypeError(
             f"vmap: {what}: {x!r} is shared by all samples of a vmap inside, and y is "

@@ -6,9 +6,12 @@ that a placeholder holds, so that the array's own library sees it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ...arrays import is_array, library_of
 from ...errors import KernelTypeError
@@ -54,16 +57,25 @@ class Tracked(Batched):
         """Check the elements that there are."""
         check(_detached(self.held))
 
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
+        """An array of the placeholder's library, which is not differentiated."""
+        if library_of(self.held).name == "jax":
+            import jax
+
+            return self.level.hold(jax.numpy.asarray(host))
+        return self.level.hold(sys.modules["torch"].tensor(
+            host, device=self.held.device))
+
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Call a function with a derivative of its own: one node of PyTorch's tape.
 
-        What JAX's own functions compute, JAX differentiates.
+        JAX and `torch.func` transform their own functions, which are called there.
         """
         owner = getattr(function, "__self__", function)
         held = [x.held if isinstance(x, Tracked) else x for x in args]
-        if any(is_array(x) and library_of(x).name == "jax" for x in held):
-            made = _by_jax(owner, held)
+        if any(is_array(x) and _transforms(x) for x in held):
+            made = _by_library(owner, held)
         else:
             places = tuple([k for k, x in enumerate(held) if is_array(x)])
             fixed = tuple([None if is_array(x) else x for x in held])
@@ -93,13 +105,22 @@ def _detached(x: Any) -> Any:
     return x.detach() if hasattr(x, "detach") else x
 
 
-def _by_jax(owner: Any, held: Sequence[Any]) -> Sequence[Any]:
-    """Results of the function of JAX that computes those of `owner`."""
+def _transforms(x: Any) -> bool:
+    """Whether the library of an array transforms functions, not single tensors."""
+    if library_of(x).name == "jax":
+        return True
+    functorch = getattr(sys.modules.get("torch"), "_C", None)
+    return functorch is not None and functorch._are_functorch_transforms_active()
+
+
+def _by_library(owner: Any, held: Sequence[Any]) -> Sequence[Any]:
+    """Results of the library's own function for that of `owner`."""
     native = getattr(owner, "native", None)
     if native is None:
         raise KernelTypeError(
-            f"{getattr(owner, '__name__', owner)} has a derivative of ours, which a "
-            "transform of JAX does not see; use jax.custom_vjp, or nbfused.grad")
+            f"{getattr(owner, '__name__', owner)} has a derivative of ours, which "
+            "transforms of JAX and torch.func do not see; use a function with a "
+            "derivative of that library, or nbfused.grad")
     made = native(*held[1:], **dict(held[0]))
     return made if isinstance(made, (tuple, list)) else (made,)
 

@@ -305,6 +305,10 @@ def with_part(x: Any, key: Any, value: Any) -> Any:
         whole = OPS["broadcast_to"](value, (1, *x.shape)) if key and is_array(
             native(value)) else value
         return OPS["where"](key, whole, x[None])[0] if key else x.copy()
-    if is_mask and tuple(key.shape) == x.shape and not np.shape(native(value)):
-        return OPS["where"](key, value, x)  # no need to count what it chooses
+    ndim = len(key.shape) if is_mask else 0
+    rest = x.shape[ndim:]
+    if is_mask and tuple(key.shape) == x.shape[:ndim] and len(
+            np.shape(native(value))) <= len(rest):  # no need to count what it chooses
+        shaped = OPS["reshape"](key, (*key.shape, *(1 for _ in rest))) if rest else key
+        return OPS["where"](shaped, value, x)
     return OPS["set_at"](x, value, key)

@@ -10,12 +10,14 @@ conjugate transposes; `_hermitian` conjugates cotangents before and gradients af
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...arrays import dtype_of, to_numpy
 from ...arrays.traced import Traced
+from ...autograd import Variable
 from ...errors import KernelTypeError
 from ...support.records import record
 from ..base import detached, implements, ops, shape_of, sizes
@@ -92,16 +94,23 @@ _orthogonal = computed("linalg.qr", lambda x: tuple(native("linalg.qr", x)(x)),
 
 @implements("linalg.qr")
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Orthogonal and triangular factors of matrices that are not wider than high."""
+    """Orthogonal and triangular factors of matrices.
+
+    The gradient needs columns that are independent; those of a matrix that is wider
+    than high, its first ones.
+    """
     a = matrices(a, "qr")
-    if mode == "complete" and shape_of(a)[-2] == shape_of(a)[-1]:
+    rows, columns = shape_of(a)[-2:]
+    if mode == "complete" and rows <= columns:
         mode = "reduced"
-    if mode not in ("reduced", "r") or shape_of(a)[-2] < shape_of(a)[-1]:
+    if mode not in ("reduced", "r"):
         raise KernelTypeError(
-            f"numpy.linalg.qr: mode {mode!r} of matrices of {shape_of(a)[-2]} rows and "
-            f"{shape_of(a)[-1]} columns has no rule; expected 'reduced' or 'r' of "
-            "matrices not wider than high")
-    q, r = _orthogonal(a)
+            f"numpy.linalg.qr: mode {mode!r} of matrices of {rows} rows and {columns} "
+            "columns has no rule; expected 'reduced' or 'r'")
+    q, r = _orthogonal(ops.getitem(a, (..., slice(0, rows))) if rows < columns else a)
+    if rows < columns:  # the rest of the columns in the basis of the first ones
+        rest = ops.getitem(a, (..., slice(rows, None)))
+        r = ops.concatenate([r, product(_adjoint(q), rest)], axis=-1)
     return r if mode == "r" else named("QRResult", Q=q, R=r)
 
 
@@ -248,36 +257,89 @@ def svdvals(x: Any, /) -> Any:
 @implements("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *,
          rtol: Any = np._NoValue) -> Any:
-    """The pseudo-inverses of matrices of full rank.
+    """The pseudo-inverses of matrices.
+
+    Without a tolerance the gradient is that of matrices of full rank.  With one, it is
+    that among matrices of the rank which is left, and an error where a singular value
+    that is cut off is more than rounding.
 
     Raises
     ------
     KernelTypeError
-        A tolerance is given: small singular values are not cut off.
+        `hermitian` is given, or a tolerance that is not a number.
     """
-    if rcond is not None or hermitian or rtol is not np._NoValue:
-        raise KernelTypeError("numpy.linalg.pinv: 'rcond', 'rtol' and 'hermitian' are "
-                              "not supported on what nbfused computes; leave them out")
+    if hermitian:
+        raise KernelTypeError("numpy.linalg.pinv: 'hermitian' is not supported on what "
+                              "nbfused computes; leave it out")
+    if rtol is not np._NoValue and rcond is not None:
+        raise ValueError("numpy.linalg.pinv: 'rcond' and 'rtol' are given, expected "
+                         "one of them")
     a = matrices(a, "pinv")
-    return _pseudo_inverse(a)
+    tolerance = rcond if rtol is np._NoValue else rtol
+    if tolerance is None and rtol is None:
+        tolerance = max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps
+    if tolerance is None:
+        return _pseudo_inverse(a)
+    if type(tolerance) is bool or not isinstance(tolerance, (int, float, np.number)):
+        raise KernelTypeError(
+            "numpy.linalg.pinv: the tolerance is of type "
+            f"{type(tolerance).__name__}, expected one number for all matrices")
+    return _of_lower_rank(a, tolerance=float(tolerance))
 
 
-def _pinv_rule(g: Any, y: Any, x: Any) -> Any:
+def _pinv_rule(g: Any, y: Any, x: Any, full: bool = True) -> Any:
     (g,), (p,), (a,) = g, y, x
     ph, gh = _adjoint(p), _adjoint(g)
     rows, columns = shape_of(a)[-2:]
     whole = ops.negative(product(ph, g, ph))
-    if rows > columns or rows == columns:
+    if rows >= columns or not full:
         rest = ops.subtract(gh, product(a, p, gh))
         whole = ops.add(whole, product(rest, p, ph))
-    if columns >= rows:
+    if columns >= rows or not full:
         rest = ops.subtract(gh, product(gh, p, a))
         whole = ops.add(whole, product(ph, p, rest))
     return (whole,)
 
 
+def _lower_rank_rule(g: Any, y: Any, x: Any, tolerance: float) -> Any:
+    check, values = _CutCheck(tolerance), svdvals(detached(x[0]))
+    if isinstance(values, Traced):
+        values.record_check(check)
+    else:
+        check(values)
+    found: Any = _hermitian(partial(_pinv_rule, full=False))(g, y, x)
+    return found
+
+
+@record(frozen=True)
+class _CutCheck:
+    """A check of singular values of which the smaller ones are cut off.
+
+    Attributes
+    ----------
+    tolerance
+        What is cut off, beside the largest one.
+    """
+
+    tolerance: float
+
+    def __call__(self, values: Any) -> None:
+        """Raise `LinAlgError` if one that is cut off is more than rounding."""
+        found = values.to_numpy() if isinstance(values, Variable) else to_numpy(values)
+        largest = found.max(axis=-1, keepdims=True, initial=0.0)
+        rounding = 100 * max(found.shape[-1], 1) * np.finfo(found.dtype).eps
+        cut = (found <= self.tolerance * largest) & (found > rounding * largest)
+        if cut.any():
+            raise np.linalg.LinAlgError(
+                f"numpy.linalg.pinv: the tolerance {self.tolerance:g} cuts off the "
+                f"singular value {found[cut][0]:g}, expected only ones that are 0 to "
+                "rounding for a gradient; compute it from numpy.linalg.svd")
+
+
 _pseudo_inverse = computed("linalg.pinv", lambda x: native("linalg.pinv", x)(x),
                            _hermitian(_pinv_rule))
+_of_lower_rank = computed("linalg.pinv", lambda x, tolerance: native(
+    "linalg.pinv", x)(x, tolerance), _lower_rank_rule)
 
 
 @implements("linalg.lstsq")

@@ -27,6 +27,11 @@ compose("complex_asinh", "a", "return asinh(a)", "1.0/sqrt(1.0 + a*a)",
 
 compose("complex_exp2", "a", "return exp(0.6931471805599453*a)",
         "0.6931471805599453*y", rule="exp2", python="np.exp2", doc="``2**a``.")
+compose("complex_rint", "a", """
+x, y = real(a), imag(a)
+moved = rint(x) - x if isfinite(x) else 0.0
+return rint(x) + 1j*rint(y) if isfinite(y) else a + moved
+""", None, rule="rint", python="np.rint", doc="The nearest integers of both parts.")
 compose("complex_expm1", "a", """
 x = real(a)
 s = sin(0.5*imag(a))

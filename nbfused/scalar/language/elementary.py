@@ -284,7 +284,7 @@ _function("trunc", "The integer next to `a` towards 0.",
 _function("rint", "The nearest integer, the even one of two.",
           None, aliases=(round, np.round), numba="np.rint",
           cuda="libdevice.rint", c=("rint", "nearbyint"), torch=("round",), real=True,
-          cost=1)
+          on_complex="complex_rint", cost=1)
 define("sign", (None,), "The sign: -1, 0 or 1, of a complex number one of modulus 1; "
        "NaN stays NaN.", real=True, on_complex="complex_sign", ordering=True,
        cost=1,

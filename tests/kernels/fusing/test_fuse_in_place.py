@@ -332,11 +332,12 @@ def test_masks_take_a_number():
         loss = x * 2
         loss[loss > 4] = 0.0
         loss[x == 1] = n
+        loss[x[0] > 1] = 3.0
         return loss, x
 
     assert agree(clean, lambda: (_array(LEFT, "f4"), 7))
     for wrong in (lambda x: x.__setitem__(x > 1, x), lambda x: x.__setitem__(
-            x[0] > 1, 1.0)):
+            x[None] > 1, 1.0)):
         with pytest.raises(KernelTypeError, match=r"x\[mask\] = y takes"):
             nf.fuse(wrong)(_array(LEFT, "f4"))
 

@@ -19,7 +19,7 @@ def kernel_of(text, name):
     return nf.rawkernel(names["k"])
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), *range(5)))
+@pytest.mark.parametrize("seed", sampled(range(10), 0, 1))
 def test_a_random_kernel(seed, device):
     text = Program(seed).text
     kernel = kernel_of(text, f"<block program {seed}>")

@@ -75,7 +75,7 @@ def check(seed, device):
     return "checked"
 
 
-@pytest.mark.parametrize("seed", sampled(range(8), 0, 1, 2))
+@pytest.mark.parametrize("seed", sampled(range(8), 0, 1))
 def test_a_random_kernel(seed, device):
     check(seed, device)
 

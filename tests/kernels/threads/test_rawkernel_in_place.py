@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from nbfused.errors import (
     NotDifferentiableError,
 )
 from tests.refusal import refused
+from tests.variants import sampled_together
 
 thread_kernel = nf.rawkernel(differentiable=True)
 COUNT = 9
@@ -136,8 +139,8 @@ def ran(kernel, arrays, more, device):
     return [nf.to_numpy(a) for a in placed]
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(("debug", "name"), sampled_together(
+    product((False, True), CASES), *product((False,), CASES), (True, "recurrence")))
 def test_both_modes_against_differences(name, debug, device):
     kernel, arrays, more, rng = given(name)
     tangents, bars = ([rng.standard_normal(a.shape) for a in arrays] for _ in "xy")

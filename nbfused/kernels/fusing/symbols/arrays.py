@@ -307,13 +307,21 @@ class Symbol(Unknown, Traced, Variable):
         self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
-        """One number wherever a condition holds."""
-        if extents(mask) != self.extents or (not is_number(new) and extents(new)):
+        """One number, or one row, wherever a condition holds."""
+        ndim, own = len(extents(mask)), self.extents
+        shape = () if is_number(new) else tuple(extents(new))
+        if extents(mask) != own[:ndim] or len(shape) > len(own) - ndim:
             raise KernelTypeError(
-                f"{self.name}: x[mask] = y takes a mask of the shape of x and one "
-                f"number inside nf.fuse, got shapes {extents(mask)} and "
-                f"{extents(new)}; write x[...] = nf.ops.where(mask, y, x)")
-        self.tracer.assign(self, new, where=mask)
+                f"{self.name}: x[mask] = y takes a mask of the first axes of x, and y "
+                f"broadcasts to the others, in nf.fuse; got shapes {extents(mask)} "
+                f"and {shape}; write x[...] = nf.ops.where(mask, y, x)")
+        if ndim < len(own):
+            mask = OPS["reshape"](mask, (*extents(mask), *(1 for _ in own[ndim:])))
+        if shape:
+            self.tracer.assign(self, OPS["where"](mask, new, self))
+        else:
+            self.tracer.assign(self, new, where=mask if ndim == len(own) else
+                               OPS["broadcast_to"](mask, own))
 
     __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")
     __imul__, __itruediv__ = _in_place("__mul__", "*"), _in_place("__truediv__", "/")
