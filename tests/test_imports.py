@@ -172,7 +172,7 @@ CYCLES = {
     "autograd.tape autograd.torch_bridge autograd.calls.samples "
     "autograd.compilers.torch_calls autograd.compilers.torch_gradient "
     "autograd.compilers.torch_names autograd.compilers.torch_ops "
-    "autograd.compilers.jax_calls "
+    "autograd.compilers.jax.calls "
     "autograd.compilers.pulling":
         "an operation on tensors of PyTorch, or on what JAX traces, is one of theirs, "
         "with a derivative and a rule for samples that are made of operations",

@@ -26,7 +26,10 @@ nothing here knows an op.
 ================ ======================================================================
 """
 
-from .custom import Function
+from typing import Any
+
+from .compilers.torch_tangents import FUNCTIONS
+from .custom import CALL_WHOLE, Function
 from .recording import no_grad
 from .rules import checkpoint, custom_vjp
 from .tape import apply
@@ -61,4 +64,18 @@ def _check_rules(output: Variable) -> None:
     check_backward(output)
 
 
+def _call_whole(*call: Any) -> Any:
+    from .calls.tracked import call_whole
+
+    return call_whole(*call)
+
+
+def _function_op(*parts: Any) -> Any:
+    from .compilers.torch_callables import CallableOp
+
+    return CallableOp(*parts)
+
+
 RULE_CHECKS.append(_check_rules)
+CALL_WHOLE.append(_call_whole)
+FUNCTIONS.append(_function_op)

@@ -25,11 +25,12 @@ from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeEr
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros
 from .recording import grad_mode, recording
-from .tape import apply
+from .tape import apply, tracked_by_library
 from .variable import RECORDING, Variable
 from .versions import Saved
 
 __all__ = [
+    "CALL_WHOLE",
     "Argument",
     "CallNode",
     "Context",
@@ -40,6 +41,11 @@ __all__ = [
     "detach_all",
     "is_tracked",
 ]
+
+
+#: Calls a function with a rule on arrays that their own library follows: of the name,
+#: the function and its arguments.  It is that of `calls.tracked`.
+CALL_WHOLE: list[Callable[[str, Callable[..., Any], Sequence[Any]], Any]] = []
 
 
 def is_tracked(x: Any) -> bool:
@@ -299,6 +305,8 @@ class Function:
     @classmethod
     def _run(cls, args: Sequence[Any]) -> Any:
         """Run it on arrays, or on what is traced."""
+        if any(map(tracked_by_library, args)):
+            return CALL_WHOLE[0](cls.__name__, cls.apply, args)
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))
         inputs = detach_all(args)
         with grad_mode(False):

@@ -10,9 +10,11 @@ from ..arrays import is_array
 from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
+from ..support.trees import leaves_of
 from .calls.keeping import Keeper, keeping
 from .compilers.dynamo import called_whole
 from .custom import (
+    CALL_WHOLE,
     Argument,
     CallNode,
     as_outputs,
@@ -119,11 +121,8 @@ class custom_vjp(PickledByName):
 
     def _run(self, args: Sequence[Any]) -> Any:
         """Run it on arrays, or on what is traced."""
-        if any(map(tracked_by_library, args)):
-            raise KernelTypeError(
-                f"{self.name}: an argument is a tensor that requires grad in its own "
-                "library, which would not see the rule; use a Variable, or a "
-                "torch.autograd.Function")
+        if any(map(tracked_by_library, leaves_of(tuple(args)))):
+            return CALL_WHOLE[0](self.name, self, args)
         if not (recording() and any(map(is_tracked, args))):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:

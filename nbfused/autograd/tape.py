@@ -195,7 +195,7 @@ def _apply_torch() -> Callable[..., tuple[Any, ...]]:
 
 @cache
 def _apply_jax() -> Callable[..., tuple[Any, ...]]:
-    from .compilers.jax_calls import run_traced
+    from .compilers.jax.calls import run_traced
 
     return run_traced
 

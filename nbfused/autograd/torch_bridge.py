@@ -42,17 +42,17 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     ------
     KernelTypeError
         A tensor that requires grad is mixed with a Variable, or with arrays of another
-        library; or one has a tangent.
+        library.
     TapeError
         `out` was given.
     """
-    tracked = False
-    inner = sys.modules["torch"]._C
-    traced = (inner._functorch.peek_interpreter_stack() is not None or
-              inner._len_torch_dispatch_stack() > 0) and any(
-                  map(stands_for_others, (*inputs, *(out or ()))))
+    torch = sys.modules["torch"]
+    inner = torch._C
+    transforms = inner._functorch.peek_interpreter_stack() is not None or \
+        inner._len_torch_dispatch_stack() > 0
+    traced = torch.autograd.forward_ad._current_level >= 0 or (
+        transforms and any(map(stands_for_others, (*inputs, *(out or ())))))
     for x in inputs:
-        tracked |= getattr(x, "requires_grad", False)
         if traced or type(x) not in _ORDINARY:
             if traced or any(map(stands_for_others, (*inputs, *(out or ())))):
                 from .compilers.torch_calls import run_symbolic
@@ -64,10 +64,6 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         raise TapeError(f"out: {spec.name} is recorded by PyTorch, because an input "
                         "requires grad; leave out=None and change nothing in "
                         "place, or use torch.no_grad()")
-    if not tracked and not any(getattr(x, "requires_grad", False) for x in inputs):
-        raise KernelTypeError(
-            f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
-            "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
     # How many results the user asked for is found out on the way.
     call = [spec, options, 0, None]
     function, record = operation()
@@ -215,6 +211,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             if conjugates:
                 present = [*map(conjugated, present)]
             again = torch.is_grad_enabled() or \
+                torch.autograd.forward_ad._current_level >= 0 or \
                 torch._C._functorch.peek_interpreter_stack() is not None
             for saved in ctx.slots:
                 if saved.guarded:

@@ -141,7 +141,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         if count < 1:
             raise ValueError(f"numpy.array_split: {count} sections, expected one or "
                              "more")
-        each, more = divmod(extent, count)
+        each, more = divmod(int(extent), count)
         cuts = [0, *np.cumsum([each + 1] * more + [each] * (count - more)).tolist()]
     at = axis_of(axis, len(shape_of(ary)))
     before = (slice(None),) * at

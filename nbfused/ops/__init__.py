@@ -60,7 +60,8 @@ class _Numpy:
         from ..numpy_functions.on_arrays import on_arrays  # when one is asked for
 
         try:
-            return on_arrays(self._prefix + name)
+            found = self.__dict__[name] = on_arrays(self._prefix + name)
+            return found
         except KeyError:
             raise AttributeError(
                 f"nbfused.ops has no {self._prefix + name!r}, and the table of NumPy's "

@@ -29,6 +29,9 @@ FUNCTIONS = {
     "sort": lambda x: ops.sort(x, axis=1),
     "inv": lambda x: ops.linalg.inv(x),
     "svdvals": lambda x: ops.linalg.svd(x)[1],
+    "compress": lambda x: ops.compress([True, False, True, True], x, axis=1),
+    "rot90": ops.rot90,
+    "gradient": lambda x: ops.gradient(x, axis=0),
     "split": lambda x: ops.split(x, 2)[1],
     "degrees": ops.degrees,
     "modf": lambda x: ops.modf(x)[0],
@@ -91,13 +94,16 @@ def test_samples_by_pytorch():
         [np.roll(X.T, 1, axis=0), np.roll(2*X.T, 1, axis=0)]))
 
 
-def test_the_compiler_of_pytorch():
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_compiler_of_pytorch(name, dynamic):
+    torch._dynamo.reset()
     x = torch.tensor(X, requires_grad=True)
-    compiled = torch.compile(lambda x: ops.pad(ops.swapaxes(x, 0, 1), 1),
-                             fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(FUNCTIONS[name], fullgraph=True, backend="aot_eager",
+                             dynamic=dynamic)
     weighted(compiled(x)).sum().backward()
-    np.testing.assert_allclose(
-        x.grad.numpy(), ours(lambda x: ops.pad(ops.swapaxes(x, 0, 1), 1)))
+    np.testing.assert_allclose(x.grad.numpy(), ours(FUNCTIONS[name]), rtol=1e-10,
+                               atol=1e-10)
 
 
 def test_complex_gradients_are_those_of_pytorch():

@@ -55,6 +55,20 @@ def other_process(folder, **environment):
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment})
 
 
+def test_operations_that_are_first_called_in_an_export():
+    """PyTorch replaces Python's max meanwhile, which their functions call."""
+    @nf.elementwise
+    def limited(x):
+        return max(min(x, 0.25), -0.25) + abs(round(x))
+
+    class Limited(torch.nn.Module):
+        def forward(self, x):
+            return limited(x)
+
+    found = torch.export.export(Limited(), (X,), strict=False).module()(X)
+    torch.testing.assert_close(found, X.clamp(-0.25, 0.25) + X.round().abs())
+
+
 @pytest.mark.parametrize("strict", [True, False])
 def test_an_exported_program_has_one_node_for_each_operation(strict):
     found = torch.export.export(Model(), (X,), strict=strict)

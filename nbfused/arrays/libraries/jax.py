@@ -39,6 +39,11 @@ class JaxLibrary:
             If it is sharded, deleted (donated), or a random key.
         """
         check_dtype(x.dtype, name)
+        if x.is_deleted():
+            raise KernelTypeError(
+                f"{name}: this array of JAX was deleted: a function compiled with "
+                "donate_argnums took its memory, or x.delete() was called; pass a "
+                "copy to that function, or use what it returned")
         return describe_dlpack(x, name, self)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:

@@ -18,7 +18,7 @@ from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
-__all__ = ["TORCH", "TorchLibrary", "stands_for_others"]
+__all__ = ["TORCH", "TorchLibrary", "refuse_tracing", "stands_for_others"]
 
 
 class TorchLibrary:
@@ -44,7 +44,7 @@ class TorchLibrary:
         if dtype is None or _unusual(x):
             _refuse(x, name)
         if _torch()._C._get_tracing_state() is not None:
-            _refuse_tracing(name)
+            refuse_tracing(name)
         device = _device(x.device, name)
         try:
             pointer = x.data_ptr() or _address_without_storage(x)
@@ -302,7 +302,8 @@ def _check_plain(x: Any, name: str) -> None:
         "wrap the result again")
 
 
-def _refuse_tracing(name: str) -> NoReturn:
+def refuse_tracing(name: str) -> NoReturn:
+    """Raise `KernelTypeError` for a call that torch.jit.trace would not see."""
     raise KernelTypeError(
         f"{name}: torch.jit.trace records PyTorch's own operations only, and would "
         "keep an empty tensor in place of a kernel's result; expected a call outside "

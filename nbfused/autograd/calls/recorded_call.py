@@ -153,8 +153,9 @@ def copy_shared(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]
     if find_traced([*found.values()]) is not None:
         return {edge: g.separate() if isinstance(g, Traced) else g
                 for edge, g in found.items()}
-    return separate_gradients(
-        {edge: without_repeats(g) for edge, g in found.items()}, given)
+    # What is computed from traced arrays is traced, so that the others share none.
+    return separate_gradients({edge: without_repeats(g) for edge, g in found.items()},
+                              [x for x in given if not isinstance(x, Traced)])
 
 
 def as_variable(x: Any) -> Variable:

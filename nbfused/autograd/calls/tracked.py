@@ -6,19 +6,23 @@ that a placeholder holds, so that the array's own library sees it.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import is_array, library_of
+from ...arrays import dtype_of, is_array, library_of
+from ...arrays.detect import is_symbolic
 from ...errors import KernelTypeError
+from ...support.trees import leaves_of, map_tree
+from ..graph import GraphArray
 from ..variable import Variable
 from .batched import Batched, Level
 
-__all__ = ["Tracked", "placeholders"]
+__all__ = ["Tracked", "call_whole", "placeholders"]
 
 
 class _Operations(Level):
@@ -57,29 +61,32 @@ class Tracked(Batched):
         """Check the elements that there are."""
         check(_detached(self.held))
 
-    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
-        """An array of the placeholder's library, which is not differentiated."""
-        if library_of(self.held).name == "jax":
-            import jax
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Tracked:
+        """Zeros of another shape and dtype."""
+        return self._same_level(np.zeros(shape, dtype))
 
-            return self.level.hold(jax.numpy.asarray(host))
-        return self.level.hold(sys.modules["torch"].tensor(
-            host, device=self.held.device))
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Tracked:
+        """An array of the host, as one of the library."""
+        return self._same_level(host)
+
+    def _same_level(self, host: np.ndarray) -> Tracked:
+        if library_of(self.held).name == "torch":
+            made = sys.modules["torch"].tensor(host, device=self.held.device)
+        else:
+            jax = sys.modules["jax"]
+            made = jax.numpy.asarray(host.astype(
+                jax.dtypes.canonicalize_dtype(host.dtype)))
+        return Tracked(self.level, made, False)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[Sequence[Any]], Any]) -> Any:
         """Call a function with a derivative of its own: one node of PyTorch's tape.
 
-        JAX and `torch.func` transform their own functions, which are called there.
+        What another library's own functions compute it traces and transforms itself,
+        and JAX differentiates.
         """
-        owner = getattr(function, "__self__", function)
         held = [x.held if isinstance(x, Tracked) else x for x in args]
-        if any(is_array(x) and _transforms(x) for x in held):
-            made = _by_library(owner, held)
-        else:
-            places = tuple([k for k, x in enumerate(held) if is_array(x)])
-            fixed = tuple([None if is_array(x) else x for x in held])
-            made = _torch_op(function, fixed, places)(*[held[k] for k in places])
+        made = _of_library(_name(function), function, held)
         found = tuple(map(self.level.hold, made))
         return found if len(found) > 1 else found[0]
 
@@ -105,36 +112,99 @@ def _detached(x: Any) -> Any:
     return x.detach() if hasattr(x, "detach") else x
 
 
-def _transforms(x: Any) -> bool:
-    """Whether the library of an array transforms functions, not single tensors."""
-    if library_of(x).name == "jax":
-        return True
-    functorch = getattr(sys.modules.get("torch"), "_C", None)
-    return functorch is not None and functorch._are_functorch_transforms_active()
+def on_placeholders(name: str, function: Callable[..., Any], *trees: Any) -> Any:
+    """Results of a function for placeholders of the arrays in trees, without these."""
+    like = next(x for x in leaves_of(trees) if is_array(x))
+    hold = placeholders(name, like)
+    made = function(*[map_tree(tree, lambda x: hold(x) if is_array(x) else x)
+                      for tree in trees])
+    return map_tree(made, lambda x: x.held if isinstance(x, Tracked) else x)
 
 
-def _by_library(owner: Any, held: Sequence[Any]) -> Sequence[Any]:
-    """Results of the library's own function for that of `owner`."""
-    native = getattr(owner, "native", None)
-    if native is None:
+def _name(function: Callable[..., Any]) -> str:
+    """The name of a function, or of the class whose method it is."""
+    owner = getattr(function, "__self__", function)
+    return str(getattr(owner, "__name__", type(owner).__name__))
+
+
+def call_whole(name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call a function with a rule of ours on arrays that their library follows.
+
+    Raises
+    ------
+    KernelTypeError
+        Such an array is inside of a tuple, list or dictionary, where no library would
+        see it; or an argument is of another library; or no key.
+    """
+    for k, x in enumerate(args):
+        if not is_array(x) and any(map(is_array, leaves_of(x))):
+            raise KernelTypeError(
+                f"{name}: argument {k} is a {type(x).__name__} of arrays, of which one "
+                "is traced or requires grad in its own library; pass each array as an "
+                "argument")
+        if not is_array(x) and not isinstance(x, Hashable):
+            raise KernelTypeError(
+                f"{name}: argument {k} is a {type(x).__name__} beside an array that "
+                "is traced or requires grad in its own library; expected numbers, "
+                "text, or tuples of them")
+    made = _of_library(name, function, args)
+    return tuple(made) if len(made) > 1 else made[0]
+
+
+def _of_library(name: str, function: Callable[..., Any],
+                held: Sequence[Any]) -> Sequence[Any]:
+    """Results of a function with a rule, in a way that the arrays' library follows."""
+    owner = getattr(function, "__self__", function)
+    arrays = [x for x in held if is_array(x)]
+    libraries = {library_of(x).name for x in arrays}
+    if "jax" in libraries or (
+            hasattr(owner, "native") and any(map(is_symbolic, arrays))):
+        return _by_library(name, owner, held)
+    if libraries != {"torch"} or any(isinstance(x, GraphArray) for x in held):
+        kinds = sorted({type(x).__name__ for x in held
+                        if is_array(x) or isinstance(x, GraphArray)})
         raise KernelTypeError(
-            f"{getattr(owner, '__name__', owner)} has a derivative of ours, which "
-            "transforms of JAX and torch.func do not see; use a function with a "
-            "derivative of that library, or nbfused.grad")
-    made = native(*held[1:], **dict(held[0]))
+            f"{name}: a tensor that requires grad beside arguments of other kinds "
+            f"({', '.join(kinds)}); expected tensors only")
+    places = tuple([k for k, x in enumerate(held) if is_array(x)])
+    fixed = tuple([None if is_array(x) else x for x in held])
+    made: Sequence[Any] = _torch_op(name, function, fixed, places)(
+        *[held[k] for k in places])
+    return made
+
+
+def _by_library(name: str, owner: Any, held: Sequence[Any]) -> Sequence[Any]:
+    """Results of the function of another library that computes those of `owner`."""
+    native = getattr(owner, "native", None)
+    if native is not None:
+        made = native(*held[1:], **dict(held[0]))
+    elif hasattr(owner, "defvjp"):
+        from ..compilers.jax.rules import call_rule
+
+        made = call_rule(owner, held, on_placeholders)
+    else:
+        raise KernelTypeError(
+            f"{name} has a derivative of ours, which a transform of JAX does not see; "
+            "use nbfused.custom_vjp or jax.custom_vjp, or nbfused.grad")
     return made if isinstance(made, (tuple, list)) else (made,)
 
 
 @lru_cache(maxsize=512)
-def _torch_op(function: Callable[..., Any], fixed: tuple[Any, ...],
+def _torch_op(name: str, function: Callable[..., Any], fixed: tuple[Any, ...],
               places: tuple[int, ...]) -> Any:
     """A function, whose other arguments are `fixed`, as an op of PyTorch."""
     from ..compilers.torch_callables import CallableOp
 
-    owner = getattr(function, "__self__", function)
-    name = getattr(owner, "__name__", type(owner).__name__)
-    return CallableOp(name.replace(".", "_"), partial(_call, function, fixed, places),
-                      partial(_unknown, name), (False,) * len(places))
+    return CallableOp(re.sub(r"\W", "_", name), partial(_run, function, fixed, places),
+                      partial(_infer, name, function, fixed, places),
+                      (False,) * len(places), True)
+
+
+def _run(function: Callable[..., Any], fixed: tuple[Any, ...],
+         places: tuple[int, ...], *arrays: Any) -> tuple[Any, ...]:
+    """Call it with Variables, as rules are; PyTorch's tensors know no NumPy."""
+    return _call(function, fixed, places, *[
+        x if isinstance(x, GraphArray) else Variable(x) for x in arrays])
 
 
 def _call(function: Callable[..., Any], fixed: tuple[Any, ...],
@@ -146,7 +216,16 @@ def _call(function: Callable[..., Any], fixed: tuple[Any, ...],
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
-def _unknown(name: str, *arrays: Any) -> Any:
-    raise KernelTypeError(
-        f"{name}: what it gives is not known before it is computed, as torch.compile "
-        "asks for; call PyTorch's own function there")
+def _infer(name: str, function: Callable[..., Any], fixed: tuple[Any, ...],
+           places: tuple[int, ...], *arrays: Any) -> list[Any]:
+    """Shapes and dtypes of results, by running the function on symbols step by step."""
+    owner = getattr(function, "__self__", function)
+    inner = getattr(owner, "function", None)
+    if inner is None:
+        raise KernelTypeError(
+            f"{name}: what it gives is not known before it is computed, as "
+            "torch.compile asks for; call PyTorch's own function there, or write it "
+            "with nbfused.custom_vjp")
+    hold = placeholders(name, arrays[0])
+    made = _call(inner, fixed, places, *map(hold, arrays))
+    return [(tuple(x.shape), dtype_of(x)) for x in made]

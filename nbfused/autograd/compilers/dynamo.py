@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
-from ...registry.operations import OPS
+from ...registry.operations import NUMPY, OPS
 from ...support.forks import when_imported
 
 __all__ = ["as_argument", "called_whole", "prepare"]
@@ -57,7 +57,12 @@ def _allow() -> None:
     if hasattr(rules, "add"):  # of the versions from 2.1 on
         rules.add("nbfused")
     OPS.fill()
+    NUMPY.fill()
     public = vars(sys.modules["nbfused.ops"])
+    for name in NUMPY:  # Dynamo finds attributes, and runs no __getattr__
+        _, *module, function = name.split(".")
+        if module and module[0] in ("linalg", "fft"):
+            getattr(public[module[0]], function)
     whole = [x for name in public["__all__"] if callable(x := public[name])]
     for operation in {id(x): x for x in (*whole, *OPS.values(), *_CALLED)}.values():
         allow(operation)

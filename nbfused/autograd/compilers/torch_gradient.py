@@ -28,6 +28,13 @@ from .torch_ops import (
     torch_dtypes,
     types_of,
 )
+from .torch_tangents import (
+    keep_moving,
+    moves,
+    outside_records,
+    pushed,
+    tangents_of,
+)
 
 __all__ = ["GradientOp", "record"]
 
@@ -118,10 +125,6 @@ def _function() -> Any:
     """
     import torch
 
-    def outer_grad() -> Any:
-        """Let transforms outside record: PyTorch says that nobody does in here."""
-        return torch.set_grad_enabled(torch._C._are_functorch_transforms_active())
-
     class Recorded(torch.autograd.Function):
         """An op with its gradient; saved state is among its results."""
 
@@ -134,16 +137,18 @@ def _function() -> Any:
                                    _hints(getattr(x, "shape", ())) for x in args]),
                                types)
             if planned is None:
-                with outer_grad():
+                with outside_records():
                     made = op.unrecorded(args)
                 results = made if isinstance(made, (tuple, list)) else (made,)
+                ctx.moving = keep_moving(op, args, [False] * len(results))
                 ctx.mark_non_differentiable(*results)
                 return tuple(results)
             call = forward_call(op.call, planned)
-            with outer_grad():
+            with outside_records():
                 made = define(call).unrecorded(args)
             results = made if isinstance(made, (tuple, list)) else (made,)
             tensor = torch.Tensor
+            ctx.moving = keep_moving(define(call), args, [*map(moves, results)])
             ctx.call, ctx.planned, ctx.types = call, planned, types
             ctx.numbers = [x for x in args if not isinstance(x, tensor)]
             ctx.shapes = [tuple(getattr(x, "shape", ())) for x in args]
@@ -157,6 +162,11 @@ def _function() -> Any:
             return tuple(results)
 
         @staticmethod
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+            op, args, results = ctx.moving
+            return pushed(op.as_function().push, args, tangents, results)
+
+        @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
             call, planned = ctx.call, ctx.planned
             present = tuple([c is not None for c in cotangents])
@@ -165,7 +175,7 @@ def _function() -> Any:
             # Wrappers of a transform that is over, as where `torch.func.vjp` has ended.
             arrays = [*map(torch._C._functorch.unwrap_if_dead, (
                 *ctx.saved_tensors, *[c for c in cotangents if c is not None]))]
-            if torch.is_grad_enabled() or any(
+            if torch.is_grad_enabled() or tangents_of(arrays) is not None or any(
                     map(torch._C._functorch.is_functorch_wrapped_tensor, arrays)):
                 return None, *_in_steps(ctx, present, arrays)
             made = _passed_on(ctx, present, cotangents)

@@ -12,19 +12,23 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...arrays import dtype_of
 from ...arrays.dtypes import SUPPORTED
-from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
+from ..tape import apply
 from .identity import Call, Part, identifier, store
 from .pulling import result_dtypes
 from .torch_kernels import computing
 from .torch_names import MAKING, NAMESPACE, install, library
+from .torch_tangents import FUNCTIONS, moves, tangents_of, with_tangents
+
+if TYPE_CHECKING:
+    from .torch_callables import CallableOp
 
 __all__ = ["TorchOp", "define", "exact", "symbolic_first", "torch_dtypes", "types_of"]
 
@@ -45,6 +49,7 @@ class TorchOp:
 
     def __init__(self, call: Call, name: str) -> None:
         self.call, self.name = call, name
+        self._function: CallableOp | None = None
         arguments = ", ".join(
             f"{'Tensor' if kind is None else 'Scalar'} {label}" for kind, label in
             zip(call.numbers, _labels(call), strict=True))
@@ -63,39 +68,55 @@ class TorchOp:
 
     def infer(self, *args: Any) -> Any:
         """Tensors like the results, without elements."""
-        call, like = self.call, symbolic_first(args)
+        like = symbolic_first(args)
+        made = [like.new_empty(shape, dtype=torch_dtypes()[dtype])
+                for shape, dtype in self._avals(*args)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _avals(self, *args: Any) -> list[tuple[tuple[Any, ...], np.dtype]]:
+        """Shape and dtype of each result."""
+        call = self.call
         values = call.values(args)
         try:
             shapes = call.spec.out_shapes(tuple(map(_shape, values)))
         except TypeError:  # the rule keeps shapes in a table: they have to be numbers
             shapes = call.spec.out_shapes(tuple(map(exact, map(_shape, values))))
-        dtypes = result_dtypes(call, types_of(values))
-        made = [like.new_empty(shape, dtype=torch_dtypes()[dtype])
-                for shape, dtype in zip(shapes, dtypes, strict=True)]
-        return made[0] if len(made) == 1 else tuple(made)
+        return [*zip(shapes, result_dtypes(call, types_of(values)), strict=True)]
 
     def record(self, *args: Any) -> Any:
         """Run it and let PyTorch's tape record it, if a gradient is wanted."""
         torch = sys.modules["torch"]
-        if torch.autograd.forward_ad._current_level >= 0:
-            self._refuse_tangents(torch, args)
-        if torch.is_grad_enabled() and any(
-                getattr(x, "requires_grad", False) for x in args):
+        found = tangents_of(args)
+        recorded = torch.is_grad_enabled() and any(
+            getattr(x, "requires_grad", False) for x in args)
+        if found is not None and not recorded:
+            return self._with_tangents(*found)
+        if recorded:
             from .torch_gradient import record
 
             return record(self, args)
         return self.unrecorded(args)
 
-    def _refuse_tangents(self, torch: Any, args: Sequence[Any]) -> None:
-        """Raise `KernelTypeError` where PyTorch's forward mode is at work."""
-        for x in args:
-            if isinstance(x, torch.Tensor) and \
-                    torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
-                raise KernelTypeError(
-                    f"{self.call.spec.name}: a tensor has a tangent of "
-                    "torch.autograd.forward_ad (torch.func.jvp, jacfwd, hessian), "
-                    "which operations of nbfused do not hand on; use torch.func.vjp, "
-                    "jacrev, or nbfused.jvp on plain tensors")
+    def _with_tangents(self, args: Sequence[Any], tangents: dict[int, Any]) -> Any:
+        """Run it, and push tangents of its arguments forward."""
+        made = self.recorded(*args)
+        results = made if isinstance(made, (tuple, list)) else (made,)
+        if not any(map(moves, results)):
+            return made
+        found = with_tangents(results, self.as_function().push(tuple(tangents))(
+            *args, *tangents.values()))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def as_function(self) -> CallableOp:
+        """The same as a function, from which others are derived."""
+        if self._function is None:
+            self._function = FUNCTIONS[0](
+                self.name.rpartition("_")[0], self._applied, self._avals,
+                [kind is not None for kind in self.call.numbers])
+        return self._function
+
+    def _applied(self, *args: Any) -> tuple[Any, ...]:
+        return apply(self.call.spec, self.call.values(args), dtypes=self.call.asked)
 
     def unrecorded(self, args: Sequence[Any]) -> Any:
         """Run it where the tape is through with it; a transform outside may record."""

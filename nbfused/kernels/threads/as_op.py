@@ -116,7 +116,7 @@ class KernelOp:
         if known is None:
             known = self._ops[layout, numbers] = CallableOp(
                 self.__name__, partial(_launched, self, layout),
-                partial(_avals, self, layout), numbers)
+                partial(_avals, self, layout), numbers, True)
         made = known(*leaves)
         return made[0] if len(made) == 1 else tuple(made)
 

@@ -38,7 +38,7 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     hashable = getattr(type(target), "__hash__", None) is not None
     found = _BUILTINS.get(target) if hashable else None
     several = len(node.args) != 1 or isinstance(node.args[0], ast.Starred)
-    if found is not None and target in (min, max) and several:
+    if found is not None and target in _EXTREMES and several:
         return None  # an operation
     return None if found is None else (found, "")
 
@@ -148,6 +148,9 @@ def _count(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     (value,) = positional(scope, node, 1)
     return scope.emitter.emit("index", scope.number(node, value), stem=stem)
 
+
+#: As they were: `torch.export` puts others in their places while it traces.
+_EXTREMES = (min, max)
 
 _BUILTINS: dict[Any, Form] = {
     len: _len, sum: _sum, min: _extremum("min"), max: _extremum("max"),

@@ -281,6 +281,10 @@ def parameters(node: ast.FunctionDef | ast.Lambda) -> list[str]:
     return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
+#: Python's own: `torch.export` puts others in their places while it traces.
+_BUILTINS = dict(vars(builtins))
+
+
 def namespace(pyfunc: Any) -> ChainMap[str, Any]:
     """The objects behind the free names of `pyfunc`: closure, globals, builtins."""
     closure: dict[str, Any] = {}
@@ -288,4 +292,4 @@ def namespace(pyfunc: Any) -> ChainMap[str, Any]:
     for name, cell in cells:
         with suppress(ValueError):  # a name that is not assigned yet
             closure[name] = cell.cell_contents
-    return ChainMap(closure, pyfunc.__globals__, vars(builtins))
+    return ChainMap(closure, pyfunc.__globals__, _BUILTINS)

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ...arrays import check_dtype
-from ...arrays.detect import is_array, library_of
-from ...errors import KernelTypeError, NbFusedPerformanceWarning, UnsupportedError
-from ...scalar.typing.python_numbers import number_type
-from ...specs import Spec, View
-from ..calls.samples import run_batched
-from ..graph import Pass
-from ..nodes import NUMBERS, RecordingPlan, is_floating, plan
-from ..tape import apply
-from .identity import Bound, Call, call_of
-from .jax_kernels import number_of, run_bound, run_number
-from .jax_views import run_view
-from .pulling import forward_call, pull, recording_of, result_dtypes
+from ....arrays import check_dtype
+from ....arrays.detect import is_array, library_of
+from ....errors import KernelTypeError, NbFusedPerformanceWarning, UnsupportedError
+from ....scalar.typing.python_numbers import number_type
+from ....specs import Spec, View
+from ...calls.samples import run_batched
+from ...graph import Pass
+from ...nodes import NUMBERS, RecordingPlan, is_floating, plan
+from ...tape import apply
+from ..identity import Bound, Call, call_of
+from ..pulling import forward_call, pull, recording_of, result_dtypes
+from .kernels import number_of, run_bound, run_number
+from .views import run_view
 
 __all__ = ["run_traced"]
 
@@ -152,6 +152,7 @@ def _primitives() -> _Primitives:
     ad.primitive_jvps[found.call] = _jvp_of_call
     ad.primitive_jvps[found.tangent] = _jvp_of_tangent
     ad.primitive_transposes[found.tangent] = _transposed
+    ad.primitive_transposes[found.call] = _transposed_call
     batching.primitive_batchers[found.call] = _batched_call
     batching.primitive_batchers[found.tangent] = _batched_tangent
     return found
@@ -164,7 +165,7 @@ def _avals_of_call(*arrays: Any, bound: Bound) -> list[Any]:
 def _lowered(jax: Any) -> Any:
     """Give the function that runs a call in a compiled program."""
     if hasattr(jax, "ffi"):
-        from .jax_ffi import TARGET, register
+        from .ffi import TARGET, register
 
         register(run_number)
 
@@ -286,6 +287,28 @@ def _transposed(cotangents: Sequence[Any], *values: Any, bound: Bound,
     made = [g if ad.is_undefined_primal(t) else None
             for g, t in zip(found, tangents, strict=True)]
     return [None] * (len(arrays) + len(outputs)) + made
+
+
+def _transposed_call(cotangents: Sequence[Any], *values: Any, bound: Bound) -> Any:
+    """Cotangents of the inputs that a call is linear in, as in a rule for tangents."""
+    jax = sys.modules["jax"]
+    from jax.interpreters import ad
+
+    unknown = [k for k, x in enumerate(values) if ad.is_undefined_primal(x)]
+
+    def of_unknown(*moving: Any) -> list[Any]:
+        given = list(values)
+        for k, x in zip(unknown, moving, strict=True):
+            given[k] = x
+        return list(_primitives().call.bind(*given, bound=bound))
+
+    # The same anywhere, as it is linear.
+    _, back = jax.vjp(of_unknown, *[
+        jax.numpy.zeros(values[k].aval.shape, values[k].aval.dtype) for k in unknown])
+    found = dict(zip(unknown, back([
+        ad.instantiate_zeros(c) if type(c) is ad.Zero else c for c in cotangents]),
+                     strict=True))
+    return [found.get(k) for k in range(len(values))]
 
 
 def _batched_call(values: Sequence[Any], dims: Sequence[Any], *, bound: Bound) -> Any:

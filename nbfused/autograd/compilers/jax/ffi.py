@@ -28,8 +28,8 @@ from ctypes import (
 from functools import cache
 from typing import Any, NamedTuple
 
-from ...arrays.device_array import DeviceLibrary
-from ...arrays.libraries.numpy import NUMPY
+from ....arrays.device_array import DeviceLibrary
+from ....arrays.libraries.numpy import NUMPY
 
 __all__ = ["TARGET", "Place", "register"]
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import Array
-from ...dispatch.calls import find_prepared, run, zero
-from ...errors import UnknownOperationError
-from ...support.loop_nests import dense_strides
-from ...support.stamp import STAMP
-from .identity import Bound, Placed, identifier, load, store
+from ....arrays import Array
+from ....dispatch.calls import find_prepared, run, zero
+from ....errors import UnknownOperationError
+from ....support.loop_nests import dense_strides
+from ....support.stamp import STAMP
+from ..identity import Bound, Placed, identifier, load, store
 
 if TYPE_CHECKING:
-    from .jax_ffi import Place
+    from .ffi import Place
 
 __all__ = ["number_of", "run_bound", "run_number"]
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ...specs import View
+from ....specs import View
 
 __all__ = ["run_view"]
 
