@@ -192,7 +192,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     extents = shape_of(a)
     counts = host_of(repeats, "repeat") if is_value(repeats) else np.asarray(repeats)
     if counts.size != 1:
-        rows = np.repeat(np.arange(extents[at]), counts)
+        rows = np.repeat(np.arange(int(extents[at])), counts)
         return take_rows(a, rows, at, repeats)
     times = int(counts.reshape(()))
     wide = ops.broadcast_to(ops.expand_dims(a, at + 1),
@@ -245,7 +245,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = ops.reshape(arr, (-1,)), 0
     at = axis_of(axis, len(shape_of(arr)))
-    left = np.delete(np.arange(shape_of(arr)[at]), obj)
+    left = np.delete(np.arange(int(shape_of(arr)[at])), obj)
     return take_rows(arr, left, at, obj)
 
 
@@ -260,10 +260,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     # One position takes as many values as there are along the axis.
     single = not np.ndim(obj) and not isinstance(obj, slice)
     before = [int(obj)] * _inserted(shape_of(values), extents, at) if single else obj
-    places = np.insert(np.arange(extents[at]), before, -1)
+    count = int(extents[at])  # the order of elements is of this extent alone
+    places = np.insert(np.arange(count), before, -1)
     added = int((places < 0).sum())
     order = places.copy()
-    order[places < 0] = extents[at] + np.arange(added)
+    order[places < 0] = count + np.arange(added)
     wide = ops.broadcast_to(values, (*extents[:at], added, *extents[at + 1:]))
     wide = converted(wide, dtype_of(arr))
     return take_rows(ops.concatenate([arr, wide], axis=at), order, at, obj)
