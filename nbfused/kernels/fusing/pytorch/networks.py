@@ -53,8 +53,7 @@ def _hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
     **{name: _op(name) for name in ("relu", "silu", "mish", "selu", "sigmoid", "tanh")},
-    "hardswish": _op("hard_swish"), "logsigmoid": _op("log_sigmoid"),
-    "log_sigmoid": _op("log_sigmoid"),
+    "hardswish": _op("hard_swish"),
     "gelu": lambda x, approximate="none": OPS["gelu"](x, approximate=approximate),
     "elu": lambda x, alpha=1.0: OPS["elu"](x, alpha),
     "leaky_relu": lambda x, negative_slope=0.01: OPS["leaky_relu"](x, negative_slope),
