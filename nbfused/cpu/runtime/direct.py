@@ -24,7 +24,7 @@ import numpy as np
 from ...backend import DirectCall, NumberOf
 from ...support.stamp import STAMP
 from .functions import INTERPRETER, builtin_function, interpreter, possible
-from .headers import header_reader
+from .headers import FLAGS, header_reader
 from .native import Native, native_of
 from .objects import address_of
 
@@ -85,7 +85,7 @@ def kernel(a, begin, end):
                 if fits:
                     rank = r[q + 2] & 0xff
                     word = (x[3] & 0xffffffff) | (x[2] & 15) << 8
-                    word |= (x[8] & 0xffffffff) << 16
+                    word |= (x[8] & {flags}) << 16
                     fits = word == r[q + 2] and \\
                         i64_pointer(x[7] + 24)[0] == r[q + 3]
                     if fits:
@@ -194,7 +194,7 @@ def kernel(a, begin, end):
 
 
 def _text() -> str:
-    return _TEXT.format(h=_H, e=_E, pointers=_POINTERS, words=_WORDS,
+    return _TEXT.format(h=_H, e=_E, pointers=_POINTERS, words=_WORDS, flags=FLAGS,
                         first_variable=_HEAD.index("variable0"))
 
 

@@ -24,7 +24,7 @@ from ...arrays.libraries.numpy import OWNER
 from .compile import build
 from .objects import address_of
 
-__all__ = ["HeaderReader", "header_reader", "machine_code"]
+__all__ = ["FLAGS", "HeaderReader", "header_reader", "machine_code"]
 
 #: ``read(arrays)``: what their layouts are, equal for equal ones, and their addresses.
 #: None for more dimensions than expected.  Each has to be of the type
@@ -32,6 +32,8 @@ __all__ = ["HeaderReader", "header_reader", "machine_code"]
 HeaderReader = Callable[
     [tuple[np.ndarray, ...]], tuple[bytes, tuple[int, ...]] | None]
 
+#: The flags of an array that are a part of its layout.
+FLAGS = 0xffffffff - OWNER
 _OBJECT, _ITEMS = object.__basicsize__, tuple.__basicsize__
 
 #: ``kernel(room, tuple, count + 2³²·words)``: addresses, then the layouts.
@@ -48,7 +50,7 @@ def kernel(a, begin, end):
         if at + 2 + 2*rank > last:
             return 1
         a[k] = fields[0]
-        a[at] = rank | (fields[0] & 15) << 8 | (fields[6] & {0xffffffff - OWNER}) << 16
+        a[at] = rank | (fields[0] & 15) << 8 | (fields[6] & {FLAGS}) << 16
         a[at + 1] = i64_pointer(fields[5] + {_OBJECT + 8})[0]
         extents = i64_pointer(fields[2])
         strides = i64_pointer(fields[3])
@@ -110,7 +112,7 @@ def _possible() -> bool:
 
 
 def _first_word(x: np.ndarray) -> int:
-    return x.ndim | (x.ctypes.data & 15) << 8 | (x.flags.num & ~OWNER) << 16
+    return x.ndim | (x.ctypes.data & 15) << 8 | (x.flags.num & FLAGS) << 16
 
 
 def _dtype_word(dtype: np.dtype) -> int:
