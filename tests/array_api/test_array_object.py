@@ -35,8 +35,9 @@ def test_one_integer_without_dimensions_is_an_index():
     assert [10, 11][xp.asarray(1)] == 11
     with pytest.raises(TypeError, match=r"shape \(1,\) is no index"):
         [10, 11][xp.asarray([1])]
+    assert np.ones((1, 1))[xp.asarray([0]), 0] == 1  # integers have no gradient
     with pytest.raises(TypeError, match="does not become a NumPy array"):
-        np.ones((1, 1))[xp.asarray([0]), 0]
+        np.asarray(xp.asarray([0.0]))
 
 
 @pytest.mark.parametrize(("kind", "name"), [
@@ -207,14 +208,14 @@ def test_gradients_do_not_cross_devices():
 
 
 def test_decompositions_without_a_rule_refuse_gradients():
-    w = nf.Variable(F, requires_grad=True)
-    assert xp.linalg.svd(w.detach()).U.shape == (2, 2)
+    w = nf.Variable(np.eye(3, 2) + 1, requires_grad=True)
+    assert xp.linalg.svd(w.detach()).U.shape == (3, 3)
     with pytest.raises(KernelTypeError, match="full_matrices"):
         xp.linalg.svd(w)
     with pytest.raises(KernelTypeError, match="no rule"):
         xp.linalg.qr(w, mode="complete")
-    with pytest.raises(KernelTypeError, match="rtol"):
-        xp.linalg.pinv(w, rtol=1e-3)
+    with pytest.raises(np.linalg.LinAlgError):  # it cuts what is no rounding
+        xp.linalg.pinv(w, rtol=0.9).sum().backward()
 
 
 def test_special_functions_without_a_rule_refuse_gradients_when_asked():
