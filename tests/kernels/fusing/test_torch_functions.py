@@ -100,6 +100,9 @@ TABLE = {
         x[None, None], x[None, None], x[None, None], is_causal=True),
     "attention with a mask": lambda x: F.scaled_dot_product_attention(
         x[None], x[None], x[None], attn_mask=MASK[:, :4] | torch.eye(4).bool()),
+    "attention of nothing": lambda x: F.scaled_dot_product_attention(
+        x[None], x[None], x[None], attn_mask=torch.eye(4).bool() & (
+            torch.arange(4) > 1)),
     "mse_loss": lambda x: F.mse_loss(x, Y) + F.l1_loss(x, Y, reduction="sum"),
     "huber_loss": lambda x: F.huber_loss(x, Y, delta=0.7) + F.smooth_l1_loss(
         x, Y, beta=0.5, reduction="sum"),

@@ -145,19 +145,22 @@ def scaled_dot_product_attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
         is_causal: bool = False, scale: float | None = None,
         enable_gqa: bool = False) -> Any:
-    """Attention, by its parts; what a mask leaves out has no weight."""
-    if dropout_p or enable_gqa or (is_causal and attn_mask is not None):
+    """Attention, by its parts; a row that a mask leaves out whole is 0."""
+    if dropout_p or enable_gqa or (is_causal and attn_mask is not None) or (
+            attn_mask is not None and dtype_of(attn_mask).kind != "b"):
         return NotImplemented
     scale = 1/sqrt(query.shape[-1]) if scale is None else scale
     scores = OPS["multiply"](OPS["matmul"](query, NUMPY["numpy.swapaxes"](
         key, -1, -2)), scale)
     if is_causal:
-        attn_mask = np.tril(np.ones((query.shape[-2], key.shape[-2]), bool))
-        attn_mask = query.constant(attn_mask)
-    if attn_mask is not None:
-        scores = OPS["where"](attn_mask, scores, -np.inf) if dtype_of(
-            attn_mask).kind == "b" else OPS["add"](scores, attn_mask)
-    return OPS["matmul"](OPS["softmax"](scores, axis=-1), value)
+        attn_mask = query.constant(
+            np.tril(np.ones((query.shape[-2], key.shape[-2]), bool)))
+    if attn_mask is None:
+        return OPS["matmul"](OPS["softmax"](scores, axis=-1), value)
+    # A finite number: of minus infinity alone the softmax and its gradient are NaN.
+    low = -6e4 if dtype_of(scores).name == "float16" else -3e38
+    weights = OPS["softmax"](OPS["where"](attn_mask, scores, low), axis=-1)
+    return OPS["matmul"](OPS["where"](attn_mask, weights, 0.0), value)
 
 
 # Losses -------------------------------------------------------------------------------
