@@ -356,3 +356,19 @@ def test_what_is_assigned_may_have_ones_in_front(shape, index):
     np.testing.assert_array_equal(x.data, want)
     x.sum().backward()
     np.testing.assert_array_equal(value.grad, [[[want.sum() / 5]]])
+
+
+@pytest.mark.parametrize("index", [
+    (slice(None), slice(1, 1)), (slice(None, None, 2), slice(1, None), None),
+    slice(0, 0)])
+def test_a_part_of_no_elements_changes_nothing(index):
+    """What is stored into is then the same node, and so are its views."""
+    def f(x):
+        t = x.max(axis=-1)
+        seen = t.T
+        t[index] += 2.0
+        return (t * seen.T).sum()
+
+    x = nf.Variable(np.array([[[1.0, 3.0]]]), requires_grad=True)
+    f(x).backward()
+    np.testing.assert_array_equal(x.grad, [[[0.0, 6.0]]])

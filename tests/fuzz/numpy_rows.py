@@ -235,8 +235,6 @@ LEFT_OUT: dict[str, str] = {
                      "sort_complex"), "it is of complex numbers, or gives them"),
     **dict.fromkeys(("ufunc.accumulate", "ufunc.outer", "ufunc.reduce"),
                     "rows name the ufuncs that have it, as `np.add.outer`"),
-    **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis",
-                     "putmask"), "it changes an array: `numpy_functions/test_changes`"),
     "argpartition": "the order within its parts is each library's own",
     "empty_like": "its elements are any",
 }

@@ -206,7 +206,7 @@ def _follow(node: Node, whole: Any, before: Any) -> None:
 
     They are in the memory of `before`.
     """
-    for variable, found in node.views or ():
+    for variable, found in tuple(node.views or ()):  # which may be whole's node, too
         view, below = variable(), found()
         if below is None:
             continue
