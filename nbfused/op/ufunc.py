@@ -104,10 +104,8 @@ class Ufunc:
         >>> nf.ops.add.reduce(np.ones((2, 3)))
         array([2., 2., 2.])
         """
-        self._check_associative("reduce")
-        assert self._combine is not None
-        return OPS[self._combine[0]](array, axis=axis, dtype=dtype, out=out,
-                                     keepdims=keepdims)
+        return OPS[self._reduction("reduce")](array, axis=axis, dtype=dtype, out=out,
+                                              keepdims=keepdims)
 
     def outer(self, a: Any, b: Any, **kwargs: Any) -> Any:
         """Apply to every pair: shape ``a.shape + b.shape``.
@@ -144,17 +142,18 @@ class Ufunc:
         >>> nf.ops.maximum.accumulate(np.array([1, 3, 2, 5]))
         array([1, 3, 3, 5])
         """
-        self._check_associative("accumulate")
-        assert self._combine is not None
+        reduction = self._reduction("accumulate")
         run = getattr(NAMESPACES["ops"], "ufunc.accumulate")
-        return run(_UFUNCS[self._combine[0]], self, array, axis, dtype, out)
+        return run(_UFUNCS[reduction], self, array, axis, dtype, out)
 
-    def _check_associative(self, method: str) -> None:
+    def _reduction(self, method: str) -> str:
+        """The op that combines many values; an error where there is none."""
         if self._combine is None:
             raise KernelTypeError(
                 f"{self.__name__}.{method}: not known to be associative; expected a "
                 "sum, product, max, min, and, or of two arguments; use "
                 "nbfused.reduction(combine=...) with the function and its identity")
+        return self._combine[0]
 
     def take_options(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
         """Take `where` and `casting` out of keywords, unless parameters."""

@@ -111,7 +111,7 @@ _FUSED: Refusals = {
 #: PyTorch's `max` raises for several axes, and gives pairs for one.
 _TENSORS: Refusals = {**_FUSED, **_for(
     "not-torch", (KernelTypeError, "torch"), (TypeError, "invalid combination"),
-    (KernelTypeError, "a NumPy array needs its values"))}
+    (TypeError, "argument 'dim'"), (KernelTypeError, "a NumPy array needs its values"))}
 #: What Variables do not have is an error of Python's.
 _EAGER: Refusals = {
     **_ALWAYS, **_for("in-place out", *_SHARED, (KernelTypeError, "out: ")),

@@ -18,7 +18,7 @@ from ....arrays.traced import Traced
 from ....autograd import Variable
 from ....errors import KernelTypeError
 from ....support.trees import map_tree
-from .rules import differentiated_call
+from .rules import Gradient, differentiated_call
 from .steps import is_differentiated, record_step
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class LibraryCall:
 
 def call_library(trace: Trace, name: str, function: Callable[..., Any],
                  args: Sequence[Any], kwargs: Mapping[str, Any],
-                 gradient: type[Any] | None = None) -> Any:
+                 gradient: type[Gradient] | None = None) -> Any:
     """Record a call of a function of the caller's library.
 
     Parameters

@@ -27,7 +27,7 @@ from .steps import is_differentiated, record_step
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["differentiated_call", "record_rule"]
+__all__ = ["Gradient", "differentiated_call", "record_rule"]
 
 
 def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
@@ -82,13 +82,14 @@ def _called(trace: Trace, function: Callable[..., Any], args: Sequence[Any]) -> 
 
 
 def differentiated_call(trace: Trace, function: Callable[..., Any], name: str,
-                        args: Sequence[Any], gradient: type[Any]) -> tuple[Any, ...]:
+                        args: Sequence[Any], gradient: type[Gradient],
+                        ) -> tuple[Any, ...]:
     """Record a call with a derivative that is a call of a `gradient` of the function.
 
     Parameters
     ----------
     gradient
-        Made as `_Gradient` is.
+        Made as `Gradient` is.
     """
     made = record_step(trace, function, args, name, has_rule=True)
     return _attached(_CallNode(trace, function, name, args, made, gradient), made)
@@ -113,11 +114,11 @@ class _CallNode(Node):
 
     def __init__(self, trace: Trace, function: Callable[..., Any], name: str,
                  args: Sequence[Any], results: Sequence[Any],
-                 gradient: type[Any] | None = None) -> None:
+                 gradient: type[Gradient] | None = None) -> None:
         super().__init__(name, (x.edge if is_tracked(x) else None for x in args),
                          len(results))
         self.trace, self.function = trace, function
-        self.gradient = gradient or _Gradient
+        self.gradient = gradient or Gradient
         self.args = [x.plain() if isinstance(x, Traced) else x for x in args]
         self.results = [x.plain() for x in results]
 
@@ -158,7 +159,7 @@ def _by_rule(function: Callable[..., Any],
     return run
 
 
-class _Gradient:
+class Gradient:
     """The gradients of a function by the arguments that are wanted.
 
     It takes the arguments, then a cotangent for each floating result.
@@ -172,6 +173,7 @@ class _Gradient:
         self.floating = floating
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """Run the function on our tape, and pull the cotangents back."""
         args, cotangents = [*values[:self.count]], values[self.count:]
 
         def moving(*some: Any) -> tuple[Any, ...]:

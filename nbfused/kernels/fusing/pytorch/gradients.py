@@ -8,6 +8,7 @@ from typing import Any
 
 from ....errors import KernelTypeError
 from ....support.trees import leaves_of, map_tree
+from ..calling.rules import Gradient
 
 __all__ = ["TorchGradient", "Watched"]
 
@@ -70,19 +71,8 @@ def _generators(torch: Any, given: Sequence[Any]) -> list[Any]:
     return states
 
 
-class TorchGradient:
-    """The gradients of a function by the arguments that are wanted.
-
-    It takes the arguments, then a cotangent for each floating result, and runs the
-    function again, recorded by PyTorch.
-    """
-
-    def __init__(self, function: Callable[..., Sequence[Any]], count: int,
-                 wanted: Sequence[bool], floating: Sequence[int]) -> None:
-        self.__name__ = "derivative"
-        self.function, self.count = function, count
-        self.wanted = [k for k, want in enumerate(wanted) if want]
-        self.floating = floating
+class TorchGradient(Gradient):
+    """The gradients of a function that is run again, recorded by PyTorch."""
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """Pull the cotangents back."""
