@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Call
+from ..scalar.printing.identifiers import identifier
 from ..scalar.typing.promotion import Type
 from ..support.records import record
 
@@ -22,12 +23,18 @@ __all__ = ["ACCESS", "Operand", "all_arguments", "are_aligned", "kernel_name",
 ACCESS = 16
 #: Elements of an access at most: the function is printed, or unrolled, for each.
 MOST = 8
-_NO_NAME = re.compile(r"\W+")
+_NO_NAME = re.compile(r"\W+", re.ASCII)  # PTX takes no other letters
 
 
 def kernel_name(*parts: str) -> str:
-    """A name for profilers: letters, digits and underscores."""
-    return _NO_NAME.sub("_", "_".join(parts)).strip("_")[:80]
+    """A name for profilers, which is an identifier, whatever the function's is.
+
+    Examples
+    --------
+    >>> [kernel_name(*parts) for parts in (("x*y", "row"), ("_",), ("2x",))]
+    ['x_y_row', 'unnamed', '_2x']
+    """
+    return identifier(_NO_NAME.sub("_", "_".join(parts)).strip("_")[:80])
 
 
 @record(frozen=True)

@@ -86,3 +86,15 @@ def test_double_literals_compute_in_double():
             ElementwiseKernel("T x", "T y", f"y = x * {literal}")(X)
         (one,) = found.values()
         assert (".f64" in assembled(one)[0]) is wide
+
+
+@pytest.mark.parametrize("name", ["_", "__", "cuda", "math", "f32", "é"])
+def test_any_name(name):
+    """A kernel's name is the user's, a word of the text or letters that PTX lacks."""
+    twice = ElementwiseKernel("T x", "T y", "y = 2*x", name)
+    total = ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", name)
+    with recording() as found:
+        twice(X)
+        total(X, axis=0)
+    for one in found.values():
+        assembled(one)

@@ -204,3 +204,12 @@ def test_launch_is_what_the_user_asks_for():
     with pytest.raises(RangeError, match="512 bytes of shared arrays and 500"):
         launcher(call)
     assert not Program.launched
+
+
+def test_a_kernel_named_by_an_underscore():
+    @nf.rawkernel
+    def _(x, y):
+        y[nf.grid(1)] = x[nf.grid(1)]
+
+    x = np.ones(4, np.float32)
+    assembled(text_of(_, x, x).kernel(256))
