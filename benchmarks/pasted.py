@@ -11,6 +11,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -161,10 +162,8 @@ def measured(pasted: Pasted) -> tuple[float, float] | None:
     arguments = [cupy.asarray(v) if isinstance(v, np.ndarray) else v for v in values]
     extra = {"preamble": pasted.preamble} if pasted.preamble else {}
     name = pasted.name.replace(" ", "_").replace("-", "_")
-    calls = []
-    for module in (kernels, cupy):
-        made = getattr(module, pasted.maker)(*pasted.text, name, **extra)
-        calls.append(lambda k=made: k(*arguments, **pasted.options))
+    calls = [partial(getattr(module, pasted.maker)(*pasted.text, name, **extra),
+                     *arguments, **pasted.options) for module in (kernels, cupy)]
     if not _agree(*(call() for call in calls)):
         return None
     timer = clock("cuda")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...scalar.language.vocabulary import OPS
 from ...support.dtypes import DTYPES, HALVES
+from ...support.llvm_division import DIVISION_CALLS
 
 __all__ = ["BINARY", "CALLS", "FOUND", "FUNCTIONS"]
 
@@ -25,6 +26,7 @@ CALLS: dict[tuple[str, str], str] = {
     **{(op, dtype): f"{op}_f{dtype[5:]}"
        for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)},
     **{("atomic_add", t.dtype.name): f"atomic_add_{t.short}" for t in HALVES},
+    **DIVISION_CALLS,
     # A branch of Numba's is three blocks, each variable of which it looks for in all.
     **{("select", name): "select" for name in DTYPES},
 }

@@ -17,6 +17,7 @@ from numba.cuda.extending import intrinsic
 
 from ...scalar.printing import numba as print_numba
 from ...support.dtypes import TYPES
+from ...support.llvm_division import DIVISION_CALLS, emit_division
 from ...support.llvm_rounding import from_wide
 from .accesses import accesses
 from .approximate import rough_namespace
@@ -43,6 +44,20 @@ def _unary(result: Any, operand: Any, emit: Callable[[Any, Any], Any]) -> Any:
             return emit(builder, values[0])
 
         return result(operand), codegen
+
+    return operation
+
+
+def _division(op: str) -> Any:
+    """``integer_{op}(a, b)`` of two integers of one type."""
+    emit = emit_division(op)
+
+    @intrinsic
+    def operation(typing: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return emit(builder, a.signed, *values)
+
+        return a(a, a), codegen
 
     return operation
 
@@ -270,6 +285,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
         **{name: _unary(u16, getattr(types, kind), emit) for name, (kind, emit)
            in from_wide(_to_f16, _to_bf16(arch)).items()},
+        **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},
         "divide": divide, **rough_namespace(),
         **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
            if arch[0] == 9 else {}),

@@ -14,6 +14,7 @@ from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
 from ..text.source import affordable
 from ..tuning.tuner import Tuner, kernel_text
+from .gathers import gathers
 from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
@@ -24,6 +25,8 @@ __all__ = ["build_map"]
 
 THREADS = 128
 TILE_THREADS = 256
+#: Gathers of an element from which their lines are used again, if that is soon.
+SEVERAL = 2
 
 
 class MapLauncher:
@@ -91,8 +94,19 @@ class MapLauncher:
         return self._by_rows[share]
 
     def _candidates(self, call: Call, where: Device) -> list[MapText]:
-        self._variants = self._variants or self._vector.variants()
+        self._variants = self._variants or self._variants_of(self._vector.variants())
         return self._variants
+
+    def _variants_of(self, vectors: list[MapText]) -> list[MapText]:
+        """With gathers also one element a thread, of one loop: `offsets` divides.
+
+        See benchmarks/notes/memory.md#gathers.
+        """
+        found = gathers(self._of[1])
+        if not found or self._vector.rank > 1:
+            return vectors
+        apart = MapText(*self._of, vector=False, threads=THREADS, repeat=1)
+        return [apart, *vectors] if found >= SEVERAL else [*vectors, apart]
 
     def _strided(self, call: Call) -> MapText:
         found = lying_across(self._general, call)

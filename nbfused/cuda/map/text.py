@@ -51,8 +51,9 @@ class MapText(MapLayout):
     threads
         Per block.
     repeat
-        With `vector`: accesses of each operand that a thread starts before it uses the
-        first.  None: as many as a rule says.
+        Accesses of each operand that a thread starts before it uses the first: of
+        neighbours with `vector`, else of elements that lie a block's threads apart.
+        None: as many as a rule says.
     """
 
     #: Blocks that the registers of a multiprocessor should suffice for; 0: no wish.
@@ -63,7 +64,7 @@ class MapText(MapLayout):
         super().__init__(typed, signature)
         self.signature, self.vector = signature, vector
         self._name, self.threads = name, threads
-        width = width_of(self.unit) if vector else SCATTERED
+        width = width_of(self.unit) if vector else repeat or SCATTERED
         # Atomics are slow and long: nothing is gained by several at once.
         scatters = "scatter" in typed.kinds
         self.width = 1 if scatters else affordable(typed.function, width)
@@ -72,6 +73,8 @@ class MapText(MapLayout):
         self.name = kernel_name(name, "map", "vector" if vector else "general")
 
     def __str__(self) -> str:
+        if not self.vector:
+            return f"apart={self.width} threads={self.threads}"
         return f"repeat={self.repeat} threads={self.threads}"
 
     def variants(self) -> list[MapText]:
@@ -88,6 +91,8 @@ class MapText(MapLayout):
 
     def _repeat(self) -> int:
         """Accesses of each operand that a thread starts before it uses the first."""
+        if "raw" in self.typed.kinds:
+            return 1  # loads one by one are enough under way
         moved = self.width*sum(o.dtype.itemsize for o in self.inputs if o.code == "1")
         wanted = max(1, IN_FLIGHT // max(moved, ACCESS))
         return affordable(self.typed.function, self.width*wanted) // self.width or 1

@@ -19,6 +19,7 @@ from ...scalar.printing.numba_operations import Calls
 from ...scalar.typing.promotion import compute_dtype
 from ...scalar.typing.types import Typed
 from ...support.dtypes import DTYPES, HALVES, storage
+from ...support.llvm_division import DIVISION_CALLS
 from ..runtime.compile import DESCRIPTOR, Kernel
 from .branches import flattened
 
@@ -32,7 +33,7 @@ LONGEST = 600
 #: Functions of the kernels' namespace for operations, by operation and dtype.
 CALLS = {
     **CUDA_CALLS,
-    **{("select", name): "select" for name in DTYPES},
+    **{("select", name): "select" for name in DTYPES}, **DIVISION_CALLS,
     **{(op, name): f"{op}imum" for op in ("max", "min")
        for name in ("float32", "float64")},
     **{("atomic_add", t.dtype.name): f"atomic_add_{t.short}" for t in HALVES},

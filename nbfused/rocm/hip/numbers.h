@@ -59,6 +59,10 @@ template <class T> NBF_DEVICE T remainder(T a, T b) {
   if constexpr (is_signed<T>) return r != 0 && (r < 0) != (b < 0) ? add(r, b) : r;
   return r;
 }
+template <class T> NBF_DEVICE T truncated_divide(T a, T b) {
+  if (!divides(b)) return b == 0 ? static_cast<T>(0) : negate(a);
+  return static_cast<T>(a / b);
+}
 template <class T> NBF_DEVICE T floor_divide(T a, T b) {
   if (!divides(b)) return b == 0 ? static_cast<T>(0) : negate(a);
   const T q = static_cast<T>(a / b);
@@ -168,6 +172,8 @@ template <class T> NBF_DEVICE T real_floor_divide(T a, T b) {
 }
 NBF_DEVICE float floor_divide(float a, float b) { return real_floor_divide(a, b); }
 NBF_DEVICE double floor_divide(double a, double b) { return real_floor_divide(a, b); }
+NBF_DEVICE float truncated_divide(float a, float b) { return nbf::trunc(a / b); }
+NBF_DEVICE double truncated_divide(double a, double b) { return nbf::trunc(a / b); }
 
 // --- 16-bit floats, rounded to nearest even; NaN stays NaN
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..source.resolve import Operation
-from .cuda.functions import CONSTANTS, divide
+from .cuda.functions import CONSTANTS
 from .scope import Before, ExpressionParser, Scope
 from .spelling import TRAIT
 from .tree import kind, walk
@@ -189,8 +189,8 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     if op in COMPARISONS:
         return Typed(ast.Compare(left, [COMPARISONS[op]()], [right]), BOOL)
     if dtype.kind == "i" and op in "/%":
-        scope.unit.outside |= {".divide": divide(), ".fmod": Operation("fmod")}
-        return Typed(call("divide" if op == "/" else "fmod", converted(a, dtype),
+        scope.unit.outside |= {f".{o}": Operation(o) for o in ("truncdiv", "fmod")}
+        return Typed(call("truncdiv" if op == "/" else "fmod", converted(a, dtype),
                           converted(b, dtype)), dtype)
     symbol = ast.FloorDiv if op == "/" and dtype.kind == "u" else _ARITHMETIC[op]
     return Typed(ast.BinOp(left, symbol(), right), dtype)

@@ -21,6 +21,15 @@ POSITIVE = (1e-7, 0.3, 1.0, 2.5, 40.0, 1e5)
 UNIT = (-0.99, -0.4, 1e-6, 0.3, 0.97)
 
 
+def _rounded_to_zero(a: Any, b: Any) -> Any:
+    """``a / b`` rounded to zero; NumPy has no function for it."""
+    if np.result_type(a, b).kind not in "biu":
+        return np.trunc(np.true_divide(a, b))
+    down = np.floor_divide(a, b)  # 0 for division by zero
+    inexact = (np.multiply(down, b) != a) & np.not_equal(b, 0)
+    return down + (inexact & (np.less(a, 0) != np.less(b, 0)))
+
+
 # Arithmetic, as in NumPy --------------------------------------------------------
 
 _ARITHMETIC = "Arithmetic as in NumPy; ``//`` and ``%`` round down, `fmod` to zero."
@@ -49,6 +58,9 @@ define("mod", ("1.0", "-(a // b)"), _ARITHMETIC, rule="remainder", number=py.mod
 define("fmod", ("1.0", "-trunc(a/b)"), "The remainder with the sign of `a`, as in C.",
        numba="np.fmod", cuda="libdevice.fmod", c=("fmod",),
        exact="a - b*(floor if a/b > 0 else ceil)(a/b)")
+define("truncdiv", (None, None), "The quotient rounded to zero, as C divides integers.",
+       rule="floor_divide", numpy=_rounded_to_zero, python="nf.truncdiv",
+       hip="truncated_divide", formulas=((FLOATS, "truncated_divide"),))
 define("neg", ("-1.0",), _ARITHMETIC, rule="negative", number=py.neg,
        operator="(-{a})", wraps="negate", torch=("neg",), cost=1, exact="-a",
        points=EVERYWHERE)

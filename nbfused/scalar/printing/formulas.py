@@ -30,7 +30,7 @@ from ..ir.nodes import (
     rename,
     walk,
 )
-from ..language.names import copysign, floor, fmod, isinf, select, sqrt
+from ..language.names import copysign, floor, fmod, isinf, select, sqrt, trunc
 from ..language.vocabulary import OPS
 from .rewrite import rewritten
 from .trigonometry import cosine, sine, tangent  # noqa: F401  # which rows name
@@ -60,6 +60,11 @@ def floor_divide(a: Any, b: Any) -> Any:
     whole = select(q - whole > 0.5, whole + 1.0, whole)
     whole = select(q == 0.0, copysign(0.0, a/b), whole)
     return select(b == 0.0, a/b, whole)
+
+
+def truncated_divide(a: Any, b: Any) -> Any:
+    """``trunc(a / b)``: the quotient of integers in C."""
+    return trunc(a/b)
 
 
 def hypotenuse(a: Any, b: Any) -> Any:

@@ -184,7 +184,7 @@ def _integer(op: str, dtype: np.dtype, args: Sequence[str],
         return f"{t}(abs({a}))"
     if op in ("lshift", "rshift"):
         return _shift(op, dtype, a, b, constant)
-    if op in ("floordiv", "mod", "fmod"):
+    if op in ("floordiv", "truncdiv", "mod", "fmod"):
         return _division(op, dtype, a, b, constant)
     if len(args) == 1:
         return t + OPS[op].operator.format(a=a)
@@ -226,12 +226,15 @@ def _shift(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> st
 def _division(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> str:
     """By zero: 0.  By -1 apart, as the quotient of the lowest number overflows."""
     t, signed = short(dtype), dtype.kind == "i"
-    if op == "floordiv":
+    if op in ("floordiv", "truncdiv"):
         text, by_minus_one = f"{t}({a} // {b})", f"{t}(-{a})"
     else:
         text, by_minus_one = f"{t}({a} % {b})", f"{t}(0)"
+    opposite = f"(({a} < {t}(0)) != ({b} < {t}(0)))"
+    if op == "truncdiv" and signed:
+        text = f"({t}({text} + {t}(1)) if ({t}({a} % {b}) != {t}(0)) & {opposite} " \
+            f"else {text})"
     if op == "fmod" and signed:
-        opposite = f"(({a} < {t}(0)) != ({b} < {t}(0)))"
         text = f"({t}({text} - {b}) if ({text} != {t}(0)) & {opposite} else {text})"
     if constant is not None and constant not in (0, -1):
         return text

@@ -39,7 +39,9 @@ from nbfused.cuda.row import total as row_total
 from nbfused.cuda.runtime import driver, launch, scratch
 from nbfused.cuda.runtime.notes import NOTES, Launched
 from nbfused.scalar.ir.interpret import _to_odd
+from nbfused.scalar.language.vocabulary import OPS
 from nbfused.scalar.printing.numba import NAMES
+from nbfused.support.llvm_division import DIVISION_CALLS
 from tests.cuda.simulation import simulated_mma, turns
 
 THREADS = 64
@@ -231,6 +233,7 @@ def namespace():
         "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
         "exp_rough": np.exp, "sigmoid_rough": lambda x: 1/(1 + np.exp(-x)),
         "erfc_rough": functions.erfc,
+        **{name: OPS[op] for (op, _), name in DIVISION_CALLS.items()},
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)

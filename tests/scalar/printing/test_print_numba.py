@@ -19,10 +19,10 @@ FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "int32", "int64", "uint8", "uint32", "uint64", "bool")
 #: The other operations on integers are those of floats, on casts.
 ON_INTEGERS = {
-    "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "pow", "neg", "abs", "min",
-    "max", "and", "or", "xor", "invert", "lshift", "rshift", "lt", "le", "gt", "ge",
-    "eq", "ne", "logical_and", "logical_or", "logical_not", "sign", "floor", "isnan",
-    "relu", "square", "exp",
+    "add", "sub", "mul", "div", "floordiv", "truncdiv", "mod", "fmod", "pow", "neg",
+    "abs", "min", "max", "and", "or", "xor", "invert", "lshift", "rshift", "lt", "le",
+    "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not", "sign",
+    "floor", "isnan", "relu", "square", "exp",
 }
 #: Operations with operands of their own kind, tested below or on complex numbers.
 APART = {"select", "powi", "philox", "id", "detach", "real", "imag", "conj"}

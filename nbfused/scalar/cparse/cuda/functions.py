@@ -19,7 +19,7 @@ from ...source.resolve import Operation
 from .bessel import BESSEL
 from .special import SPECIAL
 
-__all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "divide", "function_table",
+__all__ = ["ATOMICS", "CONSTANTS", "REFUSED", "CFunction", "function_table",
            "limit"]
 
 
@@ -198,13 +198,3 @@ def _of_bits(width: int, suffix: str) -> dict[str, CFunction]:
         parse_definition("\n    ".join([f"def {name[2:]}(x):", *lines])), 1, rule,
         np.dtype(rule) if name == "__brev" else int32)
             for name, lines in texts.items()}
-
-
-@lru_cache(maxsize=1)
-def divide() -> Function:
-    """The quotient of signed integers, rounded to zero."""
-    return parse_definition("""
-        def divide(a, b):
-            q = a // b
-            return q + 1 if q * b != a and (a < 0) != (b < 0) else q
-    """)
