@@ -269,8 +269,8 @@ class TestJax:
         untouched(out)
 
     def test_tracers(self):
-        with refused(KernelTypeError, "data is a JAX tracer", "jax.pure_callback"):
-            self.jax.jit(lambda x: ops.sort(x))(self.jax.numpy.ones(3))
+        with refused(KernelTypeError, "x is a JAX tracer", "has no elements yet"):
+            self.jax.jit(lambda x: ops.unique(x))(self.jax.numpy.ones(3))
         with refused(KernelTypeError, "out: exp is traced by JAX", "leave out=None"):
             self.jax.jit(lambda x: ops.exp(x, out=x))(self.jax.numpy.ones(3))
 

@@ -5,6 +5,6 @@ the lock for lazy imports and compilation, `records` makes frozen records, `pick
 sends decorated functions by name, `loop_nests` merges axes, `temporary` makes folders
 that go again, `recursion` gives deep programs room, `progress` shows how far long work
 is, `workers` are processes that compile, each a `worker`, `stamp` counts changes of
-settings, `trees` finds arrays in containers, `llvm_*` is LLVM text that two backends
-link.
+settings, `trees` finds arrays in containers, `llvm` is LLVM code that two backends
+share.
 """

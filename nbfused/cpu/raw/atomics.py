@@ -12,7 +12,7 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-from ...support.llvm_atomics import INSTRUCTIONS, UPDATES, Target, namespace, updated
+from ...support.llvm.atomics import INSTRUCTIONS, UPDATES, Target, namespace, updated
 from ..text.halves import HALVES
 
 __all__ = ["ATOMICS"]

@@ -33,7 +33,7 @@ _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code
            "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
            "cpu/text/call_code.py",
            "cpu/runtime/compile.py", "cpu/runtime/pipeline.py",
-           "support/llvm_*.py")
+           "support/llvm/*.py")
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...scalar.language.vocabulary import OPS
 from ...support.dtypes import DTYPES, HALVES
-from ...support.llvm_division import DIVISION_CALLS
+from ...support.llvm.division import DIVISION_CALLS
 
 __all__ = ["BINARY", "CALLS", "FOUND", "FUNCTIONS"]
 

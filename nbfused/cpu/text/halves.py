@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from ...support.llvm_rounding import from_wide
+from ...support.llvm.rounding import from_wide
 from ..runtime import objects
 
 __all__ = ["BY_INTEGERS", "BY_PROCESSOR", "HALVES", "conversions"]

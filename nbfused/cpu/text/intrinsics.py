@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...support.dtypes import TYPES
-from ...support.llvm_division import DIVISION_CALLS, emit_division
+from ...support.llvm.division import DIVISION_CALLS, emit_division
 from ..runtime.pipeline import compile_function
 
 __all__ = ["INTRINSICS", "forget_functions"]

@@ -17,8 +17,8 @@ from numba.cuda.extending import intrinsic
 
 from ...scalar.printing import numba as print_numba
 from ...support.dtypes import TYPES
-from ...support.llvm_division import DIVISION_CALLS, emit_division
-from ...support.llvm_rounding import from_wide
+from ...support.llvm.division import DIVISION_CALLS, emit_division
+from ...support.llvm.rounding import from_wide
 from .accesses import accesses
 from .approximate import rough_namespace
 from .hopper import hopper_namespace

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from ...support.llvm_atomics import (
+from ...support.llvm.atomics import (
     INSTRUCTIONS,
     UPDATES,
     Target,

@@ -3,6 +3,7 @@
 ============= ==========================================================================
 `launcher`    chooses the kernel by strides, alignment and extents
 `text`        the kernels: vectorised, or general
+`gathers`     counts loads of raw arrays at indices that are computed from data
 `rows`        the kernel of lanes for each row: gathers, rows that are not aligned
 `tile`        the kernel for inputs that lie across the output, through shared memory
 `tile_pairs`  the same for 16-bit elements, two at once

@@ -321,7 +321,7 @@ def _own_digest() -> bytes:
     cuda = Path(__file__).parents[1]
     support = cuda.parent / "support"
     files = [Path(__file__), *sorted(cuda.glob("isa/*.py")),
-             *sorted(support.glob("llvm_*.py"))]
+             *sorted(support.glob("llvm/*.py"))]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

@@ -19,7 +19,7 @@ from ...scalar.printing.numba_operations import Calls
 from ...scalar.typing.promotion import compute_dtype
 from ...scalar.typing.types import Typed
 from ...support.dtypes import DTYPES, HALVES, storage
-from ...support.llvm_division import DIVISION_CALLS
+from ...support.llvm.division import DIVISION_CALLS
 from ..runtime.compile import DESCRIPTOR, Kernel
 from .branches import flattened
 

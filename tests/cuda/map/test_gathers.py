@@ -23,7 +23,8 @@ CASES = {
     "two places": (("T x, raw T t", "T y", "int k = x; y = t[k] + t[k + 1]"),
                    (X, TABLE), 2),
     "by a branch": (("T x, raw T t", "T y",
-                     "int k = 0; if (x > 3) k = 2; y = t[k] + t[k + 1]"), (X, TABLE), 2),
+                     "int k = 0; if (x > 3) k = 2; y = t[k] + t[k + 1]"),
+                    (X, TABLE), 2),
     "by a loop": (("T x, raw T t", "T y", "int k = 0; while (t[k] < x && k < 9) k++; "
                    "y = t[k]"), (X, TABLE), 2),
     "a pointer": (("raw int32 k, raw T t", "T y", "y = t[k[i]]"), (K, TABLE), 1),

@@ -41,7 +41,7 @@ from nbfused.cuda.runtime.notes import NOTES, Launched
 from nbfused.scalar.ir.interpret import _to_odd
 from nbfused.scalar.language.vocabulary import OPS
 from nbfused.scalar.printing.numba import NAMES
-from nbfused.support.llvm_division import DIVISION_CALLS
+from nbfused.support.llvm.division import DIVISION_CALLS
 from tests.cuda.simulation import simulated_mma, turns
 
 THREADS = 64

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from .records import record
+from ..records import record
 
 __all__ = ["INSTRUCTIONS", "UPDATES", "Target", "Update", "exchange", "namespace",
            "updated"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .dtypes import DTYPES
+from ..dtypes import DTYPES
 
 __all__ = ["DIVISION_CALLS", "emit_division"]
 
