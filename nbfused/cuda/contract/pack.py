@@ -42,6 +42,10 @@ EXACT = 1 << 33
 #: Extents below which the packed factors are read too seldom to make up for it: see
 #: benchmarks/notes/products.md#narrow.
 THIN = 32
+#: Extent along k from which on thin products of 16-bit floats are packed too, where the
+#: others are no more: through registers each slice waits, and few tiles leave nothing
+#: to do meanwhile.
+DEEP, TALL = 512, 1 << 15
 #: Elements that a thread packs, and threads of a block.
 EACH, THREADS = 8, 256
 #: Bytes of which the length of a row is a multiple; and of a long one.
@@ -118,11 +122,17 @@ class PackLauncher:
 
     def worthwhile(self, call: Call) -> bool:
         """Whether a factor needs it, and the product is large beside its factors."""
-        thick = min(call.shape[-3:]) >= THIN or \
+        thick = min(call.shape[-3:]) >= THIN or self._is_deep(call) or \
             self._text.typed.prologues != (None, None)
         least = EXACT if self._exact else LEAST
         return self._possible and prod(call.shape) >= least and thick and bool(
             self.layouts(call))
+
+    def _is_deep(self, call: Call) -> bool:
+        """Whether sums are long, and rows and columns not too many for tiles."""
+        *_, m, n, k = call.shape
+        return k >= DEEP and max(m, n) < TALL and \
+            self._text.factors[0].dtype.itemsize == 2
 
     def product(self, call: Call) -> tuple[TypedContract, Signature]:
         """The product after packing, and its operands' layouts."""

@@ -24,10 +24,13 @@ from .epilogue import SumsLauncher
 __all__ = ["VectorLauncher"]
 
 #: Rows or columns up to which the larger factor, read from the caches once for each, is
-#: faster so than in a tile; its extent along k at least, where there are several; and
-#: its bytes at most, where these do not follow one another: 4×12526 by 12526×1669 took
-#: 1.3 times as long so, benchmarks/notes/products.md#vectors.
-FEW, LONG, LARGE = 4, 32, 1 << 23
+#: faster so than in a tile; and its bytes at most, where these do not follow one
+#: another along k: 4×12526 by 12526×1669 took 1.3 times as long so,
+#: benchmarks/notes/products.md#vectors.
+FEW, LARGE = 4, 1 << 23
+#: Its extent along k at least, where there are several; and where the others are so
+#: many that tiles fill the device.
+LONG, LONG_OF_MANY, MANY = 32, 1024, 3 << 11
 
 
 class VectorLauncher:
@@ -57,8 +60,10 @@ class VectorLauncher:
             return False
         if few == 1:
             return k > 1
-        size = max(m, n)*k*self._text.factors[0].dtype.itemsize
-        return k >= LONG and (self._along(call) or size <= LARGE)
+        many = max(m, n)
+        size = many*k*self._text.factors[0].dtype.itemsize
+        return k >= (LONG_OF_MANY if many > MANY else LONG) and (
+            self._along(call) or size <= LARGE)
 
     def _larger(self, call: Call) -> int:
         """The number of the larger factor."""
