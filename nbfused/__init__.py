@@ -95,7 +95,8 @@ _LATER = {
 }
 
 #: Parts of the package that are there without being imported.
-_PARTS = {"array_api", "autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
+_PARTS = {"array_api", "autograd", "cache", "dispatch", "distributed", "op", "ops",
+          "scalar", "specs"}
 
 
 def _import_public() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "AllocationError", "BackendNotAvailableError", "BarrierError", "CompileError",
-    "DefinitionError", "DeviceError", "GradientRaceError",
+    "DefinitionError", "DeviceError", "DistributedError", "GradientRaceError",
     "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
@@ -103,6 +103,10 @@ class InplaceModificationError(NbFusedError, RuntimeError):
 
 class TapeError(NbFusedError, RuntimeError):
     """The graph does not hold what a backward pass needs."""
+
+
+class DistributedError(NbFusedError, RuntimeError):
+    """Processes do not make the same calls, or one of them does not answer."""
 
 
 class GradientRaceError(NbFusedError, RuntimeError):

@@ -12,7 +12,8 @@ import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -305,8 +306,9 @@ def between(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
 
 
 def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
-              targets: Collection[Edge] | None = None,
-              keep: bool = False) -> dict[Edge, Any]:
+              targets: Collection[Edge] | None = None, keep: bool = False,
+              finished: Callable[[Edge, Any], None] | None = None,
+              ) -> dict[Edge, Any]:
     """Propagate the seeds' cotangents back to the targets (default: all leaves).
 
     Parameters
@@ -320,12 +322,18 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
         is computed.  One that the seeds do not depend on is absent in the result.
     keep
         Leave the nodes usable (``retain_graph``).
+    finished
+        Called with a target and its cotangent once nothing more is added to it, while
+        the walk goes on.
     """
     leading = None if targets is None else between([e for e, _ in seeds], targets)
     found: dict[Edge, Any] = {}
     heap: list[tuple[int, Node]] = []
     waiting: dict[Node, list[Any | None]] = {}
     sent: Iterable[tuple[Edge | None, Any]] = seeds
+    passed: Sequence[Edge | None] = ()
+    left = None if finished is None else Counter(
+        e for node in leading or () for e in node.edges if e in (targets or ()))
     before = RECORDING.get()
     # None: this walk does not record, but a tape around a `vmap` does.
     RECORDING.set(mode.records or None)
@@ -352,6 +360,10 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
                     heapq.heappush(heap, (-node.order, node))
                 old = row[index]
                 row[index] = cotangent if old is None else _total(old, cotangent, mode)
+            if finished is not None:
+                for edge in _last_uses(left, passed):
+                    if edge in found:
+                        finished(edge, found[edge])
             if not heap:
                 return found
             node = heapq.heappop(heap)[1]
@@ -364,7 +376,7 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
             if not node.takes_ones:
                 cotangents = [c.array(mode) if type(c) is Ones else c
                               for c in cotangents]
-            edges = node.edges
+            passed = edges = node.edges
             wanted = node.wants if leading is None else tuple([
                 e is not None and (e[0] in leading or e in (targets or ()))
                 for e in edges])
@@ -373,6 +385,18 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
                 node.release()
     finally:
         RECORDING.set(before)
+
+
+def _last_uses(left: Counter[Edge | None] | None,
+               passed: Sequence[Edge | None]) -> Iterator[Edge]:
+    """The targets that no further node adds to, after one has sent to `passed`."""
+    if left is None:
+        return
+    for edge in passed:
+        if edge in left:
+            left[edge] -= 1
+            if not left[edge]:
+                yield edge
 
 
 def _total(old: Any | None, new: Any, mode: Pass) -> Any:

@@ -133,6 +133,30 @@ class RecordedCall:
             output.shape, dtype_of(output), output.data)
         return [self.given_back(g) for g in self.pull([seed], self.mode)]
 
+    def pull_plainly(self, output: Variable,
+                     finished: Callable[[int, Any], None]) -> None:
+        """Pull back the only output; nothing that is done here is recorded.
+
+        Parameters
+        ----------
+        finished
+            Called with the number of a target and its gradient, an array that others
+            may read, as soon as it is known; zeros where nothing depends on it.
+        """
+        numbers = {t.edge: k for k, t in enumerate(self.targets)}
+        left = dict(numbers)
+
+        def one(edge: Edge, gradient: Any) -> None:
+            finished(left.pop(edge), gradient)
+
+        seed = Ones(output.shape, dtype_of(output), output.data)
+        found = {} if output.edge is None else walk_back(
+            [(output.edge, seed)], PLAIN, targets=self.edges, finished=one)
+        for edge, k in tuple(left.items()):
+            t = self.targets[k]
+            finished(k, found[edge] if edge in found else zeros(
+                t.shape, dtype_of(t), t.data))
+
     def pull(self, cotangents: Sequence[Any], mode: Pass,
              given: Sequence[Any] = ()) -> list[Variable]:
         """Cotangents of the targets; zeros where nothing depends on one.

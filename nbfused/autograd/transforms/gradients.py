@@ -133,7 +133,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         places = argument_positions(numbers, len(args))
         call = RecordedCall(function, args, places, kwargs, has_aux)
         check_complex("grad", call, holomorphic)
-        output = _scalar_output(call)
+        output = scalar_output(call)
         grads = call.by_argument(call.gradients(output))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
@@ -174,7 +174,7 @@ def check_complex(name: str, call: RecordedCall, holomorphic: bool,
             f"pass holomorphic=True if the function is, {ways}")
 
 
-def _scalar_output(call: RecordedCall) -> Variable:
+def scalar_output(call: RecordedCall) -> Variable:
     """Check that the output is one element, or elementwise in the argument."""
     if call.form.shape is not None:
         raise ShapeError(f"grad: {call.name} returned several outputs, expected one; "

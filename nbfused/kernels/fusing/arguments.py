@@ -56,6 +56,8 @@ PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), Ellipsis
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), ModuleType,
           Enum, Func, ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp,
           Callback)
+#: An attribute of types whose instances mean the same at each call.
+CONSTANT = "__nbfused_constant__"
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
 _LEAF = object()
@@ -221,7 +223,7 @@ def constant_key(name: str, x: Any) -> Hashable:
     if isinstance(x, BuiltinFunctionType) and not isinstance(
             x.__self__, (ModuleType, type, type(None))):
         return None  # a method of an object
-    if isinstance(x, _FIXED) or is_cached(x):
+    if isinstance(x, _FIXED) or is_cached(x) or hasattr(type(x), CONSTANT):
         return name, x
     if isinstance(x, (tuple, list)):
         inner = tuple(constant_key("", v) for v in x)

@@ -1,0 +1,151 @@
+"""`Communicator`: the user's communicator, with checks that all ranks call alike."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from ..arrays import canonical_device, describe
+from ..config import config
+from ..errors import DeviceError, DistributedError, KernelTypeError, RangeError
+from .engines.engine import Engine, engine_of
+
+__all__ = ["Communicator", "communicator", "given"]
+
+#: Seconds until a rank that does not come to a call is said to be missing.
+TIMEOUT = 60.0
+
+#: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
+_made: dict[int, tuple[Any, Communicator]] = {}
+_lock, _numbers = threading.Lock(), count()
+
+
+class Communicator:
+    """A communicator of the user's engine, as collectives take it.
+
+    Parameters
+    ----------
+    comm
+        A process group of `torch.distributed`, a communicator of mpi4py, or
+        ``cupy.cuda.nccl.NcclCommunicator``.
+    timeout : float
+        Seconds until a rank that does not come to a call is said to be missing.
+
+    Attributes
+    ----------
+    rank, size : int
+        The number of this process, and how many there are.
+
+    Notes
+    -----
+    On the host the ranks tell one another at each call what they are about to do.  On
+    devices, where they would have to wait for that, they do it the first time that an
+    operation with a shape, a dtype and further arguments is called, and for every call
+    with ``NBFUSED_DEBUG=1``.  NCCL through CuPy cannot.
+    """
+
+    #: `nf.fuse` need not trace again for one that it has met.
+    __nbfused_constant__ = True
+
+    def __init__(self, comm: Any, timeout: float = TIMEOUT) -> None:
+        if not timeout > 0:
+            raise RangeError(f"'timeout' is {timeout!r}; expected seconds above 0")
+        self._engine: Engine = engine_of(comm)
+        self.rank, self.size = self._engine.rank, self._engine.size
+        self._timeout, self._known, self._calls = float(timeout), set[str](), 0
+        # Ranks make their communicators in one order.
+        self._number = next(_numbers)
+
+    def __repr__(self) -> str:
+        return (f"<nbfused communicator of {self._engine.name}: rank {self.rank} of "
+                f"{self.size}>")
+
+    @property
+    def engine(self) -> Engine:
+        """What carries the arrays."""
+        return self._engine
+
+    def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
+        """Check that the engine carries `x`, and that all ranks call alike.
+
+        Raises
+        ------
+        DeviceError
+            The array is where the engine does not reach.
+        KernelTypeError
+            The engine does not combine its dtype.
+        DistributedError
+            A rank calls another operation, or with another shape, dtype or argument,
+            or does not call in time.
+        """
+        array = describe(x, "x")
+        why = self._engine.refuse(array.dtype, canonical_device(array.device), reduced)
+        if why is not None:
+            error = KernelTypeError if "combines" in why else DeviceError
+            raise error(f"{name}: 'x' is {array.dtype} on {array.device}, and "
+                        f"{self._engine.name} {why}")
+        said = f"{name} of {array.dtype} {array.shape}" + "".join(
+            f", {key}={value}" for key, value in how.items())
+        if self._engine.checks_all or config.debug or said not in self._known:
+            self._agree(said)
+            self._known.add(said)
+
+    def _agree(self, said: str) -> None:
+        self._calls += 1
+        key = f"nbfused/{self._number}/{self._calls}"
+        told = self._engine.tell(key, said, self._timeout)
+        if told is None:
+            return
+        missing = [r for r in range(self.size) if r not in told]
+        if missing:
+            raise DistributedError(
+                f"rank {self.rank} calls {said}, and {_ranks(missing)} did not come to "
+                f"it in {self._timeout:g} s: every rank has to make the same calls in "
+                "the same order")
+        if len(set(told.values())) > 1:
+            others = "; ".join(f"rank {r}: {told[r]}" for r in sorted(told))
+            raise DistributedError(f"ranks do not make the same call: {others}")
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"rank{'s'*(len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def communicator(comm: Any, timeout: float = TIMEOUT) -> Communicator:
+    """Prepare a communicator for collectives.
+
+    Every rank has to do it, in the same order as with its other collectives.  Functions
+    of this module take the user's communicator too, and do it once with the defaults.
+
+    Parameters
+    ----------
+    comm
+        A process group of `torch.distributed`, a communicator of mpi4py, or
+        ``cupy.cuda.nccl.NcclCommunicator``.
+    timeout : float
+        Seconds until a rank that does not come to a call is said to be missing.
+
+    Returns
+    -------
+    Communicator
+
+    Raises
+    ------
+    KernelTypeError
+        `comm` is of none of these libraries.
+    RangeError
+        `timeout` is not positive.
+    """
+    return comm if isinstance(comm, Communicator) else Communicator(comm, timeout)
+
+
+def given(comm: Any) -> Communicator:
+    """The `Communicator` of an argument `comm`, made once for each of the user's."""
+    if isinstance(comm, Communicator):
+        return comm
+    with _lock:
+        if id(comm) not in _made:
+            _made[id(comm)] = comm, Communicator(comm)
+        return _made[id(comm)][1]

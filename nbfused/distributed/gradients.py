@@ -1,0 +1,203 @@
+"""Gradients that are averaged over ranks while the backward pass goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..arrays import describe, dtype_of
+from ..arrays.traced import extents, find_traced
+from ..autograd import value_and_grad as value_and_grad_here
+from ..autograd.calls.recorded_call import RecordedCall, as_variable
+from ..autograd.custom import check_callable
+from ..autograd.transforms.gradients import (
+    argument_numbers,
+    argument_positions,
+    check_complex,
+    scalar_output,
+)
+from ..errors import RangeError
+from ..support.trees import flatten, leaves_of
+from .collectives import all_reduce
+from .communicators import Communicator, given
+
+__all__ = ["average", "value_and_grad"]
+
+#: Bytes of gradients that are summed at once: enough for the bandwidth of NVLink, few
+#: enough that the first are under way early; benchmarks/notes/distributed.md.
+BUCKET = 4 << 20
+
+
+def average(tree: Any, comm: Any) -> Any:
+    """Average a tree of arrays over all ranks.
+
+    Parameters
+    ----------
+    tree : array, or dict, list, tuple … of arrays
+        The same structure, shapes and dtypes on every rank.
+    comm
+        The user's communicator, or a `Communicator`.
+
+    Returns
+    -------
+    tree
+        Of the same structure; arrays of one dtype are summed at once.
+
+    Raises
+    ------
+    DeviceError, KernelTypeError, DistributedError
+        As `all_reduce`.
+
+    Examples
+    --------
+    Three lines that train on all ranks, also inside of `nf.fuse`:
+
+    >>> import nbfused as nf
+    >>> def step(params, batch):  # doctest: +SKIP
+    ...     loss, grads = nf.value_and_grad(loss_of)(params, batch)
+    ...     grads = nf.distributed.average(grads, comm)
+    ...     return loss, update(params, grads)
+    """
+    leaves, form = flatten(tree)
+    group = given(comm)
+    made = list(leaves)
+    for numbers in _by_dtype(leaves).values():
+        flat = ops.concatenate([ops.reshape(leaves[k], (-1,)) for k in numbers])
+        total, start = all_reduce(flat, group, "mean"), 0
+        for k in numbers:
+            end = start + prod(extents(leaves[k]))
+            made[k] = ops.reshape(total[start:end], extents(leaves[k]))
+            start = end
+    return form.build(made)
+
+
+def value_and_grad(function: Callable[..., Any], comm: Any,
+                   argnums: int | Sequence[int] = 0, has_aux: bool = False,
+                   bucket: int = BUCKET) -> Callable[..., Any]:
+    """Transform `function` into one that returns its mean and gradient over all ranks.
+
+    Gradients are summed in buckets, in the order in which the backward pass finishes
+    them, while it goes on.
+
+    Parameters
+    ----------
+    function : callable
+        As of `nf.value_and_grad`: each rank calls it with the same parameters and data
+        of its own.
+    comm
+        The user's communicator, or a `Communicator`.
+    argnums : int or sequence of int
+        The arguments to differentiate by, trees of arrays.
+    has_aux : bool
+        The function returns ``(output, aux)``; `aux` stays that of each rank.
+    bucket : int
+        Bytes of gradients that are summed at once.
+
+    Returns
+    -------
+    callable
+        Returns ``(value, gradient)``, or ``((value, aux), gradient)``; the same on
+        every rank, but for `aux`.
+
+    Raises
+    ------
+    RangeError
+        `bucket` is not positive.
+    DeviceError, KernelTypeError, DistributedError
+        As `all_reduce`.
+
+    Notes
+    -----
+    All ranks have to run the same operations: the order of gradients is theirs.  Where
+    a derivative of the result is wanted, and inside of `nf.fuse`, gradients are
+    averaged afterwards, as by `average`.
+    """
+    check_callable(function)
+    if bucket < 1:
+        raise RangeError(f"'bucket' is {bucket!r}; expected bytes above 0")
+    numbers, single = argument_numbers(argnums)
+    group = given(comm)
+    plain = value_and_grad_here(function, argnums, has_aux)
+
+    @wraps(function, updated=())
+    def both(*args: Any, **kwargs: Any) -> Any:
+        if find_traced([x for a in args for x in leaves_of(a)]) is not None:
+            return _afterwards(plain(*args, **kwargs), group, has_aux)
+        places = argument_positions(numbers, len(args))
+        call = RecordedCall(function, args, places, kwargs, has_aux)
+        check_complex("value_and_grad", call, False)
+        output = scalar_output(call)
+        if call.open:
+            return _afterwards(plain(*args, **kwargs), group, has_aux)
+        buckets = _Buckets(group, bucket, len(call.targets))
+        value = all_reduce(call.result(), group, "mean")
+        call.pull_plainly(output, buckets.add)
+        grads = call.by_argument([call.given_back(as_variable(g))
+                                  for g in buckets.finish()])
+        value = (value, call.aux) if has_aux else value
+        return value, grads[0] if single else grads
+
+    return both
+
+
+def _afterwards(found: Any, group: Communicator, has_aux: bool) -> Any:
+    value, grads = found
+    aux: tuple[Any, ...] = ()
+    if has_aux:
+        value, *aux = value
+    value, grads = all_reduce(value, group, "mean"), average(grads, group)
+    return ((value, *aux) if has_aux else value), grads
+
+
+class _Buckets:
+    """Sums gradients over ranks as they come, several at once."""
+
+    def __init__(self, group: Communicator, size: int, count: int) -> None:
+        self._group, self._size = group, size
+        self._made: list[Any] = [None]*count
+        self._waiting: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._begun: list[Callable[[], object]] = []
+
+    def add(self, number: int, gradient: Any) -> None:
+        """Take a gradient; the sum begins when there are enough of its kind."""
+        array = describe(gradient)
+        kind = array.dtype, *array.place
+        row = self._waiting.setdefault(kind, [])
+        row.append((number, gradient))
+        held = sum(prod(g.shape) for _, g in row)*array.dtype.itemsize
+        if held >= self._size:
+            self._begin(self._waiting.pop(kind))
+
+    def finish(self) -> list[Any]:
+        """The averages, views of the buckets."""
+        for row in self._waiting.values():
+            self._begin(row)
+        for wait in self._begun:
+            wait()
+        return self._made
+
+    def _begin(self, row: Sequence[tuple[int, Any]]) -> None:
+        """Copy gradients to a bucket, divided by the number of ranks, and sum it."""
+        like = describe(row[0][1])
+        library, count = like.library, sum(prod(g.shape) for _, g in row)
+        flat = library.finish(library.empty((count,), like.dtype, like.device))
+        start = 0
+        for number, gradient in row:
+            end = start + prod(gradient.shape)
+            place = flat[start:end].reshape(gradient.shape)
+            ops.multiply(gradient, 1.0/self._group.size, out=place)
+            self._made[number], start = place, end
+        self._group.check("all_reduce", flat, True, {"op": "sum"})
+        self._begun.append(self._group.engine.start_sum(flat))
+
+
+def _by_dtype(leaves: Sequence[Any]) -> dict[np.dtype, list[int]]:
+    found: dict[np.dtype, list[int]] = {}
+    for k, x in enumerate(leaves):
+        found.setdefault(dtype_of(x), []).append(k)
+    return found
