@@ -19,7 +19,7 @@ docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: array-api-tests demo check test frameworks-test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
+.PHONY: array-api-tests demo check test frameworks-test lint pytest variants types wheels gpu-test multi-gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -70,6 +70,10 @@ frameworks-test: $(dev_stamp)
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:
 	NBFUSED_TEST_BACKEND=cuda $(or $(PYTHON),python3) -m pytest tests -m "gpu or cuda" $(PYTEST)
+
+# nf.distributed on two GPUs of one host, by NCCL through PyTorch and through CuPy.
+multi-gpu-test:
+	$(or $(PYTHON),python3) -m pytest tests/distributed -k nccl $(PYTEST)
 
 # HIP on an NVIDIA GPU, through nvcc: kernels are built ahead, many by each call of it.
 gpu-test-hip:
