@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array, describe
+from ..arrays import Array, describe, dtype_of
 from ..arrays.traced import Traced
 from ..dispatch.together import Names, NumberOf, SpecCall, Together
 from ..errors import KernelTypeError, ShapeError
@@ -156,7 +156,7 @@ def check_leaf(what: str, x: Any, name: str, like: Any, like_name: str) -> None:
             f"{what}: '{name}' is an array of {x.library.name}, whose arrays are "
             "immutable; keep parameters and their state in arrays of another library, "
             "as nf.array makes them")
-    if not is_floating(x.dtype):
+    if not is_floating(dtype_of(x)):
         raise KernelTypeError(f"{what}: '{name}' has dtype {x.dtype}; expected a "
                               "floating one, convert with astype")
     if tuple(x.shape) != tuple(like.shape):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..arrays import describe, dtype_of
+from ..arrays import Array, describe, dtype_of
 from ..arrays.traced import extents
 from ..autograd import Function
 from ..autograd.graph import COPY
@@ -303,9 +303,7 @@ def _carried(name: str, x: Any, group: Communicator, carry: _Carry, shape: Shape
 
     def run(given: Any) -> Any:
         group.check(name, given, reduced, how)
-        source, like = _dense(given), describe(given, "x")
-        library = like.library
-        target = library.finish(library.empty(shape, like.dtype, like.device))
+        source, target = _dense(given), _empty(describe(given, "x"), shape)
         carry(source, target)
         return target
 
@@ -319,9 +317,17 @@ def _dense(x: Any) -> Any:
     step = 1
     for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if n != 1 and s != step:
-            return execute(COPY, (x,), dtypes=(array.dtype,))[0]
+            break
         step *= n
-    return x
+    else:
+        return x
+    return execute(COPY, (x,), out=(_empty(array, array.shape),))[0]
+
+
+def _empty(like: Array, shape: Shape) -> Any:
+    """New memory in the library of an array; a result of an op keeps strides' order."""
+    library = like.library
+    return library.finish(library.empty(shape, like.dtype, like.device))
 
 
 def _parted(name: str, x: Any, axis: int, group: Communicator) -> Any:

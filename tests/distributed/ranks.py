@@ -54,9 +54,9 @@ def cupy_nccl(rank, size, port):
 
     store = TCPStore("127.0.0.1", port, size, rank == 0)
     if rank == 0:
-        store.set("id", json.dumps(nccl.get_unique_id()))
+        store.set("id", bytes(nccl.get_unique_id()).hex())
     cupy.cuda.Device(rank).use()
-    identity = tuple(json.loads(store.get("id")))
+    identity = bytes.fromhex(store.get("id").decode())
     return nccl.NcclCommunicator(size, identity, rank), f"cuda:{rank}"
 
 
