@@ -275,7 +275,8 @@ class Device(GpuDevice):
 
     def memory(self) -> tuple[int, int]:
         """Free and total bytes."""
-        free, total = check(cu().cuMemGetInfo())
+        with self.current():
+            free, total = check(cu().cuMemGetInfo())
         return int(free), int(total)
 
     def upload(self, to: int, source: int, size: int) -> None:

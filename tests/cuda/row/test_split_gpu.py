@@ -8,7 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.cuda.row.split import choice
-from nbfused.cuda.runtime.driver import check, cu, device
+from nbfused.cuda.runtime.driver import device
 from nbfused.support.dtypes import BFLOAT16
 from tests.cuda.row.split_rows import EPS, rows
 
@@ -87,8 +87,7 @@ def test_the_same_bits_every_time(shape, axis):
 
 
 def test_three_rows_of_67_million():
-    with device("cuda:0").current():  # the first test of a process has none
-        free, _ = map(int, check(cu().cuMemGetInfo()))
+    free, _ = device(0).memory()
     if free < 6 << 30:
         pytest.skip("needs 6 GiB of the device's memory")
     columns = 67_108_859  # a prime
