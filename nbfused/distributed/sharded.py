@@ -6,6 +6,7 @@ largest and the sums of a softmax, the count, mean and squares of a norm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ import numpy as np
 from .. import ops
 from ..arrays import dtype_of
 from ..arrays.traced import extents
-from ..autograd import Function, stop_gradient
+from ..autograd import Function
 from ..errors import KernelTypeError, ShapeError
 from ..op import row, stage
 from ..scalar.language import names as nb
-from .collectives import all_reduce
+from .collectives import all_gather, all_reduce
 from .communicators import Communicator, given
 
 __all__ = ["copy_to_ranks", "cross_entropy", "layer_norm", "sum_over_ranks"]
@@ -94,22 +95,50 @@ class SumOverRanks(Function):
         return CopyToRanks.apply(g, ctx.group), None
 
 
-@row(labels="row")
-def _part(x, labels, first):  # type: ignore[no-untyped-def]
-    """The logsumexp of a rank's classes, and the logit of the label if it has it."""
-    @stage("max", detach=True)
-    def top(x):  # type: ignore[no-untyped-def]
-        return x
+class GatherAlike(Function):
+    """Arrays of all ranks, of which every rank computes the same.
 
-    @stage("sum", post=nb.log)
-    def log_total(x, top):  # type: ignore[no-untyped-def]
-        return nb.exp(x - top)
+    So the cotangent of a rank's own is that of what counts once: nothing is sent back.
+    """
 
-    @stage("sum")
-    def picked(x, labels, first, index):  # type: ignore[no-untyped-def]
-        return x if index + np.int64(first) == np.int64(labels) else 0.0
+    @staticmethod
+    def forward(ctx: Any, x: Any, group: Communicator) -> Any:
+        """Gather the arrays, the rank in front."""
+        ctx.rank = group.rank
+        return ops.reshape(all_gather(ops.reshape(x, (1, *extents(x))), group),
+                           (group.size, *extents(x)))
 
-    return top + log_total, picked
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        """Take the cotangent of the rank's own."""
+        return g[ctx.rank], None
+
+
+def _parts_in(number: type[np.generic]) -> Callable[..., Any]:
+    """Reduce the logits of a rank to what others need; with results of a dtype."""
+
+    @row(labels="row")
+    def part(x, labels, first):  # type: ignore[no-untyped-def]
+        """The logsumexp of a rank's classes, and the label's logit if it has it."""
+        @stage("max", detach=True)
+        def top(x):  # type: ignore[no-untyped-def]
+            return x
+
+        @stage("sum", post=nb.log)
+        def log_total(x, top):  # type: ignore[no-untyped-def]
+            return nb.exp(x - top)
+
+        @stage("sum")
+        def picked(x, labels, first, index):  # type: ignore[no-untyped-def]
+            return x if index + np.int64(first) == np.int64(labels) else 0.0
+
+        return number(top + log_total), number(picked)
+
+    return part
+
+
+#: By whether logits are float64; 16-bit ones would lose the loss's digits on the way.
+_PARTS = {wide: _parts_in(np.float64 if wide else np.float32) for wide in (True, False)}
 
 
 def cross_entropy(logits: Any, labels: Any, comm: Any) -> Any:
@@ -150,10 +179,12 @@ def cross_entropy(logits: Any, labels: Any, comm: Any) -> Any:
     if np.dtype(dtype_of(labels)).kind not in "iu":
         raise KernelTypeError(f"cross_entropy: 'labels' is {dtype_of(labels)}; "
                               "expected integers")
-    log_total, picked = _part(logits, labels, group.rank*shape[-1])
-    largest = all_reduce(stop_gradient(log_total), group, "max")
-    total = sum_over_ranks(ops.exp(ops.subtract(log_total, largest)), group)
-    return ops.log(total) + largest - sum_over_ranks(picked, group)
+    dtype = dtype_of(logits)
+    part = _PARTS[dtype == np.float64]
+    own = ops.stack(part(logits, labels, group.rank*shape[-1]))
+    parts = GatherAlike.apply(own, group)  # (size, 2, ...)
+    return ops.subtract(ops.logsumexp(parts[:, 0], axis=0),
+                        ops.sum(parts[:, 1], axis=0), dtype=dtype)
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, comm: Any, eps: float = 1e-5) -> Any:
