@@ -29,7 +29,7 @@ from .communicators import Communicator, given
 __all__ = ["average", "value_and_grad"]
 
 #: Bytes of gradients that are summed at once: enough for the bandwidth of NVLink, few
-#: enough that the first are under way early; benchmarks/notes/distributed.md.
+#: enough that the first are under way early; benchmarks/notes/distributed.md#buckets.
 BUCKET = 4 << 20
 
 
