@@ -64,7 +64,7 @@ class Communicator:
 
     @property
     def engine(self) -> Engine:
-        """What carries the arrays."""
+        """The engine that carries the arrays."""
         return self._engine
 
     def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
