@@ -12,7 +12,10 @@ import traceback
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 import nbfused as nf
+from tests.distributed import learning  # noqa: F401 - enters its programs
 from tests.distributed.programs import PROGRAMS, Ranks
 
 
@@ -88,6 +91,8 @@ def main(engine, folder, rank, size, port):
         try:
             program(ranks)
             error = None
+        except pytest.skip.Exception as why:
+            error = f"skipped: {why}"
         except BaseException:
             error = traceback.format_exc()
         with open(Path(folder, f"{ranks.rank}.json"), "a", encoding="utf-8") as file:
