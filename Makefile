@@ -55,13 +55,14 @@ wheels: $(release_stamp)
 	$(VENV)/bin/check-wheel-contents dist/*.whl
 
 # Inside PyTorch and JAX, which the other targets do without, in workers of a notebook,
-# and beside xarray, pandas, Dask and units: about six minutes on 2 cores. FRAMEWORKS= is
-# for those that are there already.
+# beside xarray, pandas, Dask and units, and of two processes over gloo and MPI: about
+# seven minutes on 2 cores. FRAMEWORKS= is for those that are there already.
 FRAMEWORKS ?= torch jax nbclient ipykernel xarray pandas dask distributed pint astropy \
 	sparse
 FRAMEWORK_TESTS := tests/compilers tests/arrays tests/autograd/test_torch_bridge.py \
 	tests/autograd/test_call_counts.py tests/kernels/fusing/test_fuse_torch.py \
-	tests/kernels/fusing/test_torch_functions.py tests/dask_arrays tests/test_documents.py
+	tests/kernels/fusing/test_torch_functions.py tests/dask_arrays tests/distributed \
+	tests/test_documents.py
 
 frameworks-test: $(dev_stamp)
 	$(if $(FRAMEWORKS),$(RUN) -m pip install --quiet $(FRAMEWORKS))

@@ -32,8 +32,8 @@ DOCUMENTS = [path for path in (*ROOT.glob("README.md"),
                                *sorted((ROOT / "docs").rglob("*.md")))
              if "```python" in path.read_text()]
 #: Libraries that a reader of a page may have and a machine that tests it may lack.
-OPTIONAL = {"cloudpickle", "cupy", "dask", "jax", "matplotlib", "numba_cuda", "scipy",
-            "sklearn", "torch", "triton", "warp"}
+OPTIONAL = {"cloudpickle", "cupy", "dask", "jax", "matplotlib", "mpi4py", "numba_cuda",
+            "scipy", "sklearn", "torch", "triton", "warp"}
 FENCE = re.compile(r" *(?:[-*] +|\d+\. +)?(`{3,}|~{3,})(.*)")
 
 

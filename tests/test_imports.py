@@ -53,6 +53,9 @@ MAY_IMPORT = {
     "rocm": "arrays backend config gpu scalar specs cache",
     "kernels": "arrays autograd backend config dispatch op ops registry "
                "registry.operations scalar specs cache",
+    "distributed": "arrays autograd config dispatch distributed.engines kernels op ops "
+                   "scalar specs",
+    "distributed.engines": "arrays",
 }
 PARTS = {*ANYTHING, *MAY_IMPORT}
 
@@ -61,9 +64,13 @@ AT_ONCE = {"numpy", "ml_dtypes"}
 COMPILERS = {"support": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
              "cuda": {"numba", "llvmlite", "cuda"},
              "cuda.isa": {"numba", "llvmlite"}}
+#: An engine's module is imported for a communicator of its library.
+ENGINES = {"distributed.engines": {"torch", "mpi4py", "cupy"}}
 #: Where other libraries are named at all.
 FOREIGN = {
-    "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
+    "torch": {"autograd", "distributed.engines"},
+    "cupy": {"arrays", "distributed.engines"}, "mpi4py": {"distributed.engines"},
+    "cuda": {"arrays", "cuda"},
     "numba": {"support", "cpu", "cuda", "cuda.isa"}, "platformdirs": {"cache"},
     "llvmlite": {"support", "cpu", "cuda", "cuda.isa"},
 }
@@ -213,7 +220,8 @@ def test_other_libraries(module):
         where = f"{module}:{line} imports {name}"
         assert root not in FOREIGN or mine in FOREIGN[root] | ANYTHING, where
         if at_once and mine != "demo":
-            assert root in AT_ONCE | COMPILERS.get(mine, set()), where
+            late = COMPILERS.get(mine, set()) | ENGINES.get(mine, set())
+            assert root in AT_ONCE | late, where
 
 
 def python(code: str, **environment: str) -> str:
@@ -225,7 +233,7 @@ def python(code: str, **environment: str) -> str:
 
 
 HEAVY = {"numpy", "ml_dtypes", "numba", "llvmlite", "torch", "jax", "cupy", "cuda",
-         "scipy", "sklearn", "matplotlib", "platformdirs", "logging"}
+         "mpi4py", "scipy", "sklearn", "matplotlib", "platformdirs", "logging"}
 LOADED = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
 
 

@@ -21,8 +21,8 @@ PAGES = sorted((ROOT / "docs/reference").rglob("*.md"))
 LIST = re.compile(r"^```\{reference\} (\S+)\n(.*?)^```$", re.M | re.S)
 #: Modules whose ``__all__`` is public. `nbfused.public` has names of nbfused itself.
 PUBLIC = sorted({"nbfused", "nbfused.public", "nbfused.autograd", "nbfused.config",
-                 "nbfused.cuda", "nbfused.kernels", "nbfused.op", "nbfused.ops",
-                 "nbfused.rocm", *PROMISED})
+                 "nbfused.cuda", "nbfused.distributed", "nbfused.kernels", "nbfused.op",
+                 "nbfused.ops", "nbfused.rocm", *PROMISED})
 #: Classes that users do not name, but have objects of.
 RETURNED = {("nbfused.kernels.fusing.fuse", "Fused"),
             ("nbfused.kernels.threads.rawkernel", "ThreadKernel")}

@@ -393,7 +393,7 @@ def _last_uses(left: Counter[Edge | None] | None,
     if left is None:
         return
     for edge in passed:
-        if edge in left:
+        if edge is not None and edge in left:
             left[edge] -= 1
             if not left[edge]:
                 yield edge

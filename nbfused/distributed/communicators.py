@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 from ..arrays import canonical_device, describe
@@ -19,7 +18,7 @@ TIMEOUT = 60.0
 
 #: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
 _made: dict[int, tuple[Any, Communicator]] = {}
-_lock, _numbers = threading.Lock(), count()
+_lock = threading.Lock()
 
 
 class Communicator:
@@ -55,8 +54,6 @@ class Communicator:
         self._engine: Engine = engine_of(comm)
         self.rank, self.size = self._engine.rank, self._engine.size
         self._timeout, self._known, self._calls = float(timeout), set[str](), 0
-        # Ranks make their communicators in one order.
-        self._number = next(_numbers)
 
     def __repr__(self) -> str:
         return (f"<nbfused communicator of {self._engine.name}: rank {self.rank} of "
@@ -64,7 +61,7 @@ class Communicator:
 
     @property
     def engine(self) -> Engine:
-        """What carries the arrays."""
+        """The engine that carries the arrays."""
         return self._engine
 
     def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
@@ -94,8 +91,7 @@ class Communicator:
 
     def _agree(self, said: str) -> None:
         self._calls += 1
-        key = f"nbfused/{self._number}/{self._calls}"
-        told = self._engine.tell(key, said, self._timeout)
+        told = self._engine.tell(str(self._calls), said, self._timeout)
         if told is None:
             return
         missing = [r for r in range(self.size) if r not in told]

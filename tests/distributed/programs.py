@@ -271,6 +271,24 @@ def refusals(r):
 
 
 @program
+def a_group_that_others_are_not_in(r):
+    """What rank 0 makes for itself does not disturb what all make after it."""
+    if r.comm.engine.name == "MPI":
+        from mpi4py import MPI
+
+        first = MPI.COMM_SELF
+    else:
+        import torch.distributed as dist
+
+        first = dist.new_group([0])
+    x = np.ones(3)
+    if r.rank == 0:
+        close(nd.all_reduce(r.put(x), nd.communicator(first)), x)
+    later = nd.communicator(r.given, timeout=20)
+    close(nd.all_reduce(r.put(x), later), r.size*x)
+
+
+@program
 def ranks_that_differ(r):
     """An error on every rank, which says what each one does."""
     with nf.config.override(debug=True):

@@ -61,7 +61,7 @@ class Engine(Protocol):
 
 
 class _Kind(NamedTuple):
-    """Which communicators an engine takes: the module and class they are of."""
+    """A library's communicators, by module and class, and the engine for them."""
 
     module: str
     classes: tuple[str, ...]

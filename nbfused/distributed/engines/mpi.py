@@ -54,7 +54,7 @@ class MpiComm:
         """Begin to sum `x` of all ranks in place; the result waits for it."""
         into = _numbers(x)
         if not _is_half(into):
-            return self._comm.Iallreduce(MPI.IN_PLACE, into, MPI.SUM).wait  # type: ignore[no-any-return]
+            return self._comm.Iallreduce(MPI.IN_PLACE, into, MPI.SUM).wait
         wide = into.astype(np.float32)
         request = self._comm.Iallreduce(MPI.IN_PLACE, wide, MPI.SUM)
 

@@ -97,7 +97,7 @@ def _size(x: Any) -> int:
 
 
 def _numbers(x: Any) -> tuple[int, int]:
-    """How many numbers an array has, and their type in NCCL; complex ones are two."""
+    """Count the numbers of an array, with their type in NCCL; complex ones are two."""
     dtype, count = dtype_of(x), int(np.prod(x.shape))
     if dtype.kind == "c":
         return 2*count, _DTYPES[f"float{dtype.itemsize*4}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,9 @@ __all__ = ["TorchGroup"]
 #: What gloo and NCCL reduce; other elements are carried only.
 _REDUCED = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128",
             "int8", "uint8", "int32", "int64"}
+#: How many were made of each group, by its name: every rank of a group makes them in one
+#: order, but ranks may be in other groups too.
+_made: Counter[str] = Counter()
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
 
@@ -50,6 +54,9 @@ class TorchGroup:
         self._cuda = "nccl" in backend
         self._host = not self._cuda or "gloo" in backend
         self._said: str | None = None
+        name = str(group.group_name)
+        self._place = f"nbfused/{name}/{_made[name]}"
+        _made[name] += 1
         self.checks_all = not self._cuda
 
     def refuse(self, dtype: np.dtype, device: str, reduced: bool) -> str | None:
@@ -95,6 +102,7 @@ class TorchGroup:
     def tell(self, key: str, text: str, seconds: float) -> dict[int, str]:
         """Exchange a text through the group's store."""
         store = self._group.get_group_store()
+        key = f"{self._place}/{key}"
         store.set(f"{key}/{self.rank}", text)
         found: dict[int, str] = {}
         end = time.monotonic() + seconds
