@@ -20,8 +20,8 @@ __all__ = ["TorchGroup"]
 #: What gloo and NCCL reduce; other elements are carried only.
 _REDUCED = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128",
             "int8", "uint8", "int32", "int64"}
-#: How many were made of each group, by its name: every rank of a group makes them in one
-#: order, but ranks may be in other groups too.
+#: How many were made of each group, by its name: its ranks make them in one order, but
+#: each may be in other groups too.
 _made: Counter[str] = Counter()
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
