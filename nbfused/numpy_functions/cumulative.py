@@ -145,8 +145,12 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue,
     """Differences of neighbours along an axis, `n` times."""
     if n < 0:
         raise ValueError(f"numpy.diff: 'n' is {n}, expected 0 or more")
+    if not n:
+        return a
     axis = axis_of(axis, len(shape_of(a)))
-    parts = [x for x in (prepend, a, append) if x is not np._NoValue]
+    # NumPy makes arrays of numbers first, whose dtypes then count.
+    parts = [np.asarray(x)[()] if isinstance(x, (bool, int, float, complex)) else x
+             for x in (prepend, a, append) if x is not np._NoValue]
     if len(parts) > 1:
         shape = tuple(1 if k == axis else m for k, m in enumerate(shape_of(a)))
         found = as_arrays(parts, "numpy.diff")

@@ -55,6 +55,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
     if not copy:
         raise KernelTypeError("numpy.nan_to_num: 'copy' is False; take the result")
     kind = dtype_of(x)
+    if kind.kind == "c":
+        first, second = (nan_to_num(part(x), True, nan, posinf, neginf)
+                         for part in (real, imag))
+        return ops.add(first, ops.multiply(second, 1j))
     if kind.kind not in "fV":
         return ops.positive(x)
     limits = np.finfo(kind) if kind.kind == "f" else None

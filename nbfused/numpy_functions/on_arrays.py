@@ -56,8 +56,9 @@ def on_arrays(name: str) -> Callable[..., Any]:
                 return source(*args, **options)
             _check_out(options)
             wrap = placeholders(call.__name__, tracked)
-        return _unwrapped(source(*[_wrapped(x, wrap) for x in args], **{
-            k: _wrapped(x, wrap) for k, x in options.items()}))
+        beside = any(is_value(x) and not isinstance(x, np.generic) for x in leaves)
+        return _unwrapped(source(*[_wrapped(x, wrap, beside) for x in args], **{
+            k: _wrapped(x, wrap, beside) for k, x in options.items()}))
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
@@ -73,9 +74,12 @@ def _leaves(found: Iterable[Any]) -> Iterator[Any]:
             yield x
 
 
-def _wrapped(x: Any, wrap: Callable[[Any], Any]) -> Any:
+def _wrapped(x: Any, wrap: Callable[[Any], Any], beside: bool) -> Any:
+    """Arrays as Variables; a number of NumPy `beside` one stays a number."""
     if isinstance(x, (list, tuple)):
-        return type(x)([_wrapped(y, wrap) for y in x])
+        return type(x)([_wrapped(y, wrap, beside) for y in x])
+    if beside and isinstance(x, np.generic):
+        return x
     return wrap(x) if is_value(x) else x
 
 

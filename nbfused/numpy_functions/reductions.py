@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import ShapeError
+from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
 from .base import (
     axes_of,
@@ -38,6 +39,14 @@ def _selected(a: Any, where: Any, neutral: Any) -> Any:
     return a if where is True or where is _NOTHING else ops.where(where, a, neutral)
 
 
+def _first(initial: Any, of: Any) -> Any:
+    """An `initial` in the dtype of what it is combined with, as NumPy casts it."""
+    dtype = dtype_of(of)
+    if isinstance(initial, (bool, int, float, complex, np.generic)):
+        return np.asarray(initial).astype(dtype)[()]
+    return ops.astype(initial, dtype)
+
+
 def _summing(name: str, neutral: int) -> Callable[..., Any]:
     """A sum or a product: `initial` and `where` by the neutral element."""
     combine = "add" if name == "sum" else "multiply"
@@ -49,7 +58,7 @@ def _summing(name: str, neutral: int) -> Callable[..., Any]:
             return ops[name](a, axis=axis, dtype=dtype, out=out,
                                          keepdims=bool(keepdims))
         made = ops[name](a, axis=axis, dtype=dtype, keepdims=bool(keepdims))
-        return ops[combine](made, initial, out=out)
+        return ops[combine](made, _first(initial, made), out=out)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -70,6 +79,7 @@ def _extremum(names: tuple[str, ...], combine: str) -> Callable[..., Any]:
                 raise ValueError(f"numpy.{name}: 'where' without 'initial': a result "
                                  "of no elements would have no value; give both")
             return ops[name](a, axis=axis, out=out, keepdims=bool(keepdims))
+        initial = _first(initial, a)
         if not np.prod([shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))]):
             return ops.full_like(ops.sum(a, axis=axis, keepdims=bool(keepdims),
                                          dtype=dtype_of(a)), initial, out=out)
@@ -123,6 +133,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
     """The arithmetic mean."""
     if where is True or where is _NOTHING:
         return ops.mean(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
+    check_inexact("mean", dtype)
     total = ops.sum(floating(_selected(a, where, 0)), axis=axis, dtype=dtype,
                     keepdims=bool(keepdims))
     return ops.divide(total, _like(_count(where, shape_of(a), axis, bool(keepdims)),
@@ -140,6 +151,7 @@ def _spread(name: str) -> Callable[..., Any]:
              ddof: float = 0, keepdims: Any = False, *, where: Any = True,
              mean: Any = _NOTHING, correction: Any = _NOTHING) -> Any:
         ddof = _divisor(name, ddof, correction)
+        check_spread_dtype(name, a, dtype)
         whole = where is True or where is _NOTHING
         if whole and mean is _NOTHING:
             return ops[name](a, axis=axis, dtype=dtype, out=out, ddof=ddof,
@@ -220,8 +232,12 @@ def _skipping_spread(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
              ddof: float = 0, keepdims: Any = False, *, correction: Any = _NOTHING,
              ) -> Any:
-        return of(a, axis, dtype, out, ddof, keepdims, where=_is_number(a),
-                  correction=correction)
+        known, correct = _is_number(a), _divisor(name, ddof, correction)
+        if known is True:
+            return of(a, axis, dtype, out, correct, keepdims)
+        found = of(a, axis, dtype, None, correct, keepdims, where=known)
+        enough = ops.greater(_count(known, shape_of(a), axis, bool(keepdims)), correct)
+        return ops.where(enough, found, np.nan, out=out)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)

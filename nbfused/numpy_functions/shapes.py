@@ -292,6 +292,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if len(shape_of(x)) != 1:
         raise ShapeError(f"numpy.vander: 'x' has shape {shape_of(x)}, expected one "
                          "dimension")
+    x = converted(x, np.promote_types(dtype_of(x), np.dtype(int)))
     count = shape_of(x)[0] if N is None else N
     powers = range(count) if increasing else range(count)[::-1]
     return ops.stack([ops.power(x, p) for p in powers], axis=1)

@@ -177,6 +177,8 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None,
 #: How a place between two elements is rounded, by NumPy's name of the method.
 _METHODS = {"linear": None, "lower": "floor", "higher": "ceil", "nearest": "rint",
             "midpoint": "half"}
+#: Those that give elements, in their dtype.
+_TAKEN = {"lower", "higher", "nearest"}
 
 
 def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
@@ -191,11 +193,12 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
         raise ValueError("numpy.quantile: a share is outside of [0, 1]")
     extents, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
     free = [k for k in range(len(extents)) if k not in axes]
-    a = floating(a)
-    if type(q) not in (int, float):  # which are of the dtype of `a`
-        kind = np.asarray(q).dtype
-        kind = kind if kind.kind == "f" else np.dtype(np.float64)
-        a = converted(a, np.result_type(dtype_of(a), kind))
+    if method not in _TAKEN:
+        a = floating(a)
+        if type(q) not in (int, float):  # which are of the dtype of `a`
+            kind = np.asarray(q).dtype
+            kind = kind if kind.kind == "f" else np.dtype(np.float64)
+            a = converted(a, np.result_type(dtype_of(a), kind))
     size = int(np.prod([extents[k] for k in axes], dtype=int))
     lines = ops.reshape(permuted(a, [*free, *axes]), (
         *(extents[k] for k in free), size))

@@ -43,7 +43,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     total = ops.sum(weights, axis=axis, keepdims=keepdims)
     found = ops.divide(ops.sum(ops.multiply(a, weights), axis=axis, keepdims=keepdims),
                        total)
-    return (found, ops.broadcast_to(total, shape_of(found))) if returned else found
+    return (found, ops.broadcast_to(converted(total, dtype_of(found)),
+                                    shape_of(found))) if returned else found
 
 
 @implements("cov")

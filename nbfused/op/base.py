@@ -40,10 +40,13 @@ __all__ = [
     "boolean",
     "check_array",
     "check_floating",
+    "check_inexact",
     "check_integers",
     "check_operand",
     "check_pyfunc",
+    "check_spread_dtype",
     "fraction",
+    "is_complex",
     "is_number",
     "kind_of",
     "non_negative",
@@ -144,6 +147,40 @@ def strong_dtype(x: Any) -> np.dtype | None:
                         and not isinstance(x, np.generic)):
         return None
     return dtype_of(x)
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array or a number is complex."""
+    dtype = strong_dtype(x)
+    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+
+
+def check_inexact(name: str, dtype: Any) -> None:
+    """Check that a mean is not asked for in integers, which would cut it off.
+
+    Raises
+    ------
+    KernelTypeError
+        It is; `name` is the function's.
+    """
+    if dtype is not None and number_kind(check_dtype(dtype)) not in "fc":
+        raise KernelTypeError(f"{name}: 'dtype' is {check_dtype(dtype)}; expected a "
+                              "floating or complex one; convert the result")
+
+
+def check_spread_dtype(name: str, x: Any, dtype: Any) -> None:
+    """Check the `dtype` of a variance of `x`: complex if `x` is, else real.
+
+    Raises
+    ------
+    KernelTypeError
+        It is of another kind.
+    """
+    check_inexact(name, dtype)
+    if dtype is not None and is_complex(x) != (check_dtype(dtype).kind == "c"):
+        raise KernelTypeError(f"{name}: 'dtype' is {check_dtype(dtype)}; expected a "
+                              f"{'complex' if is_complex(x) else 'real'} one, as 'x' "
+                              "is; convert 'x', or the result")
 
 
 def kind_of(x: Any) -> str:

@@ -14,7 +14,14 @@ import numpy as np
 from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Reduction, elementwise, func, op, reduction
-from ..op.base import check_operand, real_number, strong_dtype
+from ..op.base import (
+    check_inexact,
+    check_operand,
+    check_spread_dtype,
+    is_complex,
+    real_number,
+    strong_dtype,
+)
 from ..scalar.language import names as nb
 from ..specs.shapes import Axes
 from .arithmetic import add
@@ -105,6 +112,7 @@ def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
          dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
     """The mean of elements; float64 for integers, NaN for none.  Else as for `sum`."""
     check_operand(x, "mean", "x")
+    check_inexact("mean", dtype)
     if dtype is None and strong_dtype(x) in _LONG:
         dtype = "float64"  # their sum would wrap around
     return _mean(x, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
@@ -223,15 +231,10 @@ def _prepare(name: str, x: AnyArray, ddof: float, dtype: DTypeLike | None,
              ) -> tuple[AnyArray, float]:
     """`x` in the requested dtype, and the checked `ddof`."""
     check_operand(x, name, "x")
+    check_spread_dtype(name, x, dtype)
     if dtype is not None:  # the numbers that are part of the state follow that of `x`
         x = astype(x, dtype)
     return x, real_number(ddof, name, "ddof")
-
-
-def _is_complex(x: AnyArray) -> bool:
-    """Whether an array or a number is complex."""
-    dtype = strong_dtype(x)
-    return isinstance(x, complex) if dtype is None else dtype.kind == "c"
 
 
 @op(np.var, *_cases(), *_cases(ddof=1)[:2])
@@ -266,7 +269,7 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     1.0
     """
     x, ddof = _prepare("var", x, ddof, dtype)
-    if _is_complex(x):
+    if is_complex(x):
         return add(*(_var(part, ddof, axis=axis, keepdims=keepdims)
                      for part in _parts(x)), out=out)
     return _var(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
@@ -280,7 +283,7 @@ def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     Its derivative is 0 where all elements are equal.
     """
     x, ddof = _prepare("std", x, ddof, dtype)
-    if _is_complex(x):
+    if is_complex(x):
         return sqrt(var(x, axis, keepdims, ddof=ddof), out=out)
     return _std(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
@@ -392,6 +395,6 @@ def _norm_of(x: AnyArray, ord: float) -> Reduction:
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
     dtype = strong_dtype(x)
-    norms = _COMPLEX_NORMS if _is_complex(x) else \
+    norms = _COMPLEX_NORMS if is_complex(x) else \
         _NORMS if dtype is None or is_floating(dtype) else _FLOAT_NORMS
     return norms[ord]

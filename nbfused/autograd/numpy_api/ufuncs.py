@@ -72,7 +72,8 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _vocabulary(name: str) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **options: Any) -> Any:
+        given_options(f"numpy.{name}", options, frozenset())
         operand = next(a for a in args if hasattr(a, "__nbfused_op__"))
         return operand.__nbfused_op__(name, args)
 

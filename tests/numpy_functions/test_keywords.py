@@ -1,0 +1,98 @@
+"""Keywords and dtypes of NumPy's functions, as a random attack found them wrong."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from tests.refusal import refused
+
+X = np.array([[1.5, -2.0, 0.5], [4.0, np.nan, 3.0]])
+F, H = X.astype(np.float32), X.astype(np.float16)
+N, B = np.array([[3, -1, 2], [7, 0, 5]], np.int8), np.array([[True, False, True]])
+C = np.array([1 + 2j, complex(np.nan, 1), complex(1, np.inf)])
+
+CASES = {
+    "an initial of another dtype": [
+        ("max", (F[:1],), {"axis": 0, "initial": np.float64(2.5)}),
+        ("min", (N,), {"axis": 1, "initial": np.float64(1.0)}),
+        ("amin", (B,), {"initial": 1.0}),
+        ("sum", (N,), {"initial": 2.5}),
+        ("prod", (N,), {"axis": 0, "initial": np.float64(-3.0)}),
+        ("sum", (B,), {"dtype": np.uint8, "where": B, "initial": np.float64(2.0)})],
+    "quantiles that are elements": [
+        ("percentile", (N, np.float64(30)), {"method": "higher"}),
+        ("percentile", (N, np.float64(30)), {"axis": 1, "method": "lower"}),
+        ("quantile", (F[:1], np.float64(0.4)), {"method": "nearest"}),
+        ("quantile", (F[:1], np.float64(0.4)), {"method": "linear"})],
+    "numbers of NumPy beside arrays": [
+        ("percentile", (X[0], np.float64(50)), {}),
+        ("clip", (F, np.float64(-1), np.float32(1)), {}),
+        ("pad", (X, np.int64(1)), {"mode": "edge"})],
+    "numbers of Python have NumPy's dtypes": [
+        ("diff", (F,), {"prepend": 0}), ("diff", (N,), {"append": 1}),
+        ("diff", (N,), {"n": 0, "append": 1}), ("vander", (H[0],), {"N": 3}),
+        ("vander", (N[0],), {"increasing": True})],
+    "NaN": [
+        ("nanvar", (X,), {"axis": 0, "ddof": 1}), ("nanvar", (X,), {"axis": 1}),
+        ("nanstd", (X,), {"axis": 0, "ddof": 2, "keepdims": True}),
+        ("nan_to_num", (C,), {}), ("nan_to_num", (C,), {"nan": 2.0, "posinf": 7.0}),
+        ("average", (C[:1],), {"weights": np.array([2.0]), "returned": True})],
+}
+
+
+def fused(function, rest, options):
+    """The function of its first argument, in `nf.fuse`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NbFusedPerformanceWarning)
+        return nf.fuse(lambda x: function(x, *rest, **options))
+
+
+def alike(got, want):
+    """Compare results, of which some are tuples, in values and dtypes."""
+    if isinstance(want, tuple):
+        for g, w in zip(got, want, strict=True):
+            alike(g, w)
+        return
+    got = np.asarray(got.data if isinstance(got, nf.Variable) else got)
+    want = np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(got, want, rtol=1e-3 if want.dtype == "f2" else 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("way", ["arrays", "Variables", "fuse"])
+def test_as_numpy(case, way):
+    for name, args, options in CASES[case]:
+        function, (first, *rest) = getattr(np, name), args
+        want = function(*args, **options)
+        if way == "fuse":
+            got = fused(function, rest, options)(first)
+        elif way == "Variables":
+            got = function(nf.Variable(first), *rest, **options)
+        elif set(options) & {"initial", "where"}:
+            continue  # refused by name: these ops have no such keyword
+        else:
+            got = getattr(ops, name)(*args, **options)
+        alike(got, want)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_means_in_integers(name):
+    with refused(KernelTypeError, name, "'dtype' is int32", "floating or complex"):
+        getattr(ops, name)(X, dtype=np.int32)
+    with refused(KernelTypeError, name, "'dtype' is int32", "convert the result"):
+        getattr(np, name)(nf.Variable(X), dtype=np.int32, where=X > 0)
+
+
+def test_variances_of_another_kind():
+    with refused(KernelTypeError, "var", "'dtype' is float64", "complex one"):
+        ops.var(C, dtype=np.float64)
+    with refused(KernelTypeError, "std", "'dtype' is complex128", "real one"):
+        np.nanstd(nf.Variable(X), dtype=np.complex128)
