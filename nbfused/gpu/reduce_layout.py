@@ -88,12 +88,16 @@ class ReduceLayout:
         """
         return are_aligned(call, self._unit(codes), width, loops)
 
-    def codes_across(self, call: Call) -> tuple[str, ...] | None:
-        """Stride codes in the last kept loop; None if the reduced one is the nearer."""
+    def codes_across(self, call: Call, least: int = WIDE) -> tuple[str, ...] | None:
+        """Stride codes in the last kept loop, if neighbouring lanes should follow it.
+
+        None if elements are nearer along the reduced loop, or there are fewer than
+        `least`.
+        """
         last = self.kept_loops - 1
         inner = [call.strides[o.at][last] for o in self.inputs]
         along = [call.strides[o.at][-1] for o in self.inputs]
-        if call.shape[last] < WIDE or sum(map(abs, inner)) >= sum(map(abs, along)):
+        if call.shape[last] < least or sum(map(abs, inner)) >= sum(map(abs, along)):
             return None
         return tuple(["1" if s == 1 else "0" if s == 0 else "s" for s in inner])
 

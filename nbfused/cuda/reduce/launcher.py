@@ -17,7 +17,7 @@ from math import prod
 
 from ...backend import Call, Launcher, Signature
 from ...gpu.programs import Programs
-from ...gpu.reduce_layout import Cut, cut_for
+from ...gpu.reduce_layout import WIDE, Cut, cut_for
 from ...specs import Reduce, TypedReduce
 from ...support.records import record
 from ..runtime.binding import Bindable
@@ -29,7 +29,7 @@ from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
 from .folded import Folded, folded
 from .skeleton import kernel
-from .text import BLOCK, COLUMN_LANES, Plan, ReduceText
+from .text import BLOCK, COLUMN_LANES, Plan, ReduceText, power_below
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
@@ -40,10 +40,15 @@ RESIDENT = {"rows": 32, "columns": 8}
 #: Reduced elements of a lane from which a kept point gets a block instead of a warp:
 #: 71.5 against 77.8 us, benchmarks/notes/memory.md#reductions.
 LONG = 16
-#: Reduced elements that a thread takes alone; and kept points from which threads fill
-#: the device so: argmax of 2 by 484,155 took 28 us by *columns*, where most threads of
-#: a block had no element (benchmarks/notes/memory.md#reductions).
-FEW, POINTS = 4, 1 << 15
+#: Reduced elements that a thread takes alone.
+FEW = 4
+#: Kept points from which threads fill the device that have a few accesses each, not
+#: one: in a row `EACH` of 16 bytes or of an element, down a column `Plan.ahead`.  With
+#: one most of a block's threads have none (benchmarks/notes/memory.md#reductions).
+POINTS, EACH = 1 << 15, (3, 8)
+#: Kept points from which a few neighbours are read side by side, with other rows',
+#: unless a thread takes a point alone.
+BESIDE = 512
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 
@@ -149,7 +154,7 @@ class ReduceLauncher:
         rule = self.plan(call, kept, reduced)
         rule = replace(rule, hint=hint if rule.codes else "")
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
-        if rule.lanes >= WARP:
+        if rule.kind == "rows" and rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
         ways = dict.fromkeys((plan, self.cut(plan, kept, reduced, where, fewer))
                              for fewer in (1, 4) for plan in plans)
@@ -162,18 +167,19 @@ class ReduceLauncher:
 
     def plan(self, call: Call, kept: int, reduced: int) -> Plan:
         """The kernel, chosen by where neighbouring elements lie."""
-        alone = kept >= POINTS and reduced <= FEW
-        codes = self.text.codes_across(call) if kept > 1 and not alone else None
+        beside = kept >= BESIDE and _lanes(kept, reduced, 1) > 1
+        codes = self.text.codes_across(call, 2 if beside else WIDE) if kept > 1 \
+            else None
         if codes is not None:
-            vector = self._columns_aligned(call, codes)
-            codes = codes if vector else ()
-            return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
+            codes = codes if self._columns_aligned(call, codes) else ()
+            ahead = self.text.ahead(codes)
+            lanes = BLOCK // _depth(kept, reduced // ahead)
+            return Plan("columns", codes, BLOCK, lanes, ahead=ahead)
         codes = tuple(o.code for o in self.text.inputs)
-        vector = self._rows_aligned(call, codes)
-        codes = codes if vector else ()
-        lanes = 1 if reduced <= FEW else 8 if reduced < 64 else \
-            WARP if reduced < LONG*BLOCK else BLOCK
-        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead_in_row(codes))
+        codes = codes if self._rows_aligned(call, codes) else ()
+        width = self.text.width(codes) if codes else 1
+        return Plan("rows", codes, BLOCK, _lanes(kept, reduced, width),
+                    ahead=self.text.ahead_in_row(codes))
 
     def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring reduced elements are possible.
@@ -269,7 +275,7 @@ class ReduceLauncher:
 
     def _across(self, plan: Plan, kept: int) -> int:
         """Blocks of *columns* side by side."""
-        return -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
+        return -(-kept // (plan.lanes*self.text.plan_width(plan)))
 
     def _step(self, work: Work, stage: str, call: Call) -> Step:
         """The launch of one stage, made when it is first needed."""
@@ -279,9 +285,9 @@ class ReduceLauncher:
         kept, cut, steps = work.kept, work.cut, tuple[int, ...]()
         plan = replace(work.plan, stage=stage)
         if stage == "finish":
-            plan = Plan(plan.kind, (), BLOCK, WARP if kept > 64 else BLOCK, stage,
-                        self.text.finish_ahead)
-            steps = (1, kept) if plan.kind == "columns" else (cut.count, 1)
+            lanes, steps = (COLUMN_LANES, (1, kept)) if plan.kind == "columns" else \
+                (WARP if kept > 64 else BLOCK, (cut.count, 1))
+            plan = Plan(plan.kind, (), BLOCK, lanes, stage, self.text.finish_ahead)
             cut = Cut(1, cut.count)
         blocks = self._across(plan, kept)*cut.count if plan.kind == "columns" \
             else -(-kept*cut.count*plan.lanes // plan.threads)
@@ -291,6 +297,21 @@ class ReduceLauncher:
             self._programs[plan], blocks, arrays,
             (*call.shape, cut.count, cut.size, *steps, *strides))
         return work.steps[stage]
+
+
+def _lanes(kept: int, reduced: int, width: int) -> int:
+    """*rows*: the threads of a kept point, whose accesses have `width` elements."""
+    most = 1 if reduced <= FEW else 8 if reduced < 64 else \
+        WARP if reduced < LONG*BLOCK else BLOCK
+    if kept < POINTS:
+        return most
+    return min(most, power_below(reduced // (width*EACH[width == 1])))
+
+
+def _depth(kept: int, steps: int) -> int:
+    """*columns*: the rows of threads, where one alone would take so many `steps`."""
+    most = BLOCK // COLUMN_LANES
+    return min(most, power_below(steps)) if kept >= POINTS else most
 
 
 def _whole_blocks(plan: Plan) -> bool:

@@ -17,7 +17,7 @@ from ..text.source import is_wide
 from ..text.states import WARP, storage_name
 from .parts import JoinedReduce
 from .slots import ReduceSource, State
-from .text import BLOCK, COLUMN_LANES, Plan, ReduceText, counts
+from .text import BLOCK, Plan, ReduceText, counts
 
 __all__ = ["kernel"]
 
@@ -78,6 +78,11 @@ def write_rows(out: ReduceSource) -> None:
                 take(out, STATE, [first + K*STEP + lane*out.width
                                   for K in range(COUNT)], PLAN.codes != ())
                 first += COUNT*STEP
+        if out.width > 1:
+            j = first + lane*out.width
+            if j + out.width <= end:
+                take(out, STATE, [j], True)
+            first = end - ((end - begin) & out.width - 1)
         j = first + lane
         while j < end:
             take(out, STATE, [j], False)
@@ -129,14 +134,14 @@ def merge_row(out: ReduceSource, STATE: State) -> None:
 def write_columns(out: ReduceSource) -> None:
     """Lanes side by side, rows of them below one another: each walks down."""
     PLAN, WIDTH, STATES = out.plan, out.width, out.states
-    LAST = COLUMN_LANES - 1
+    LANES = PLAN.lanes
     start(out)
-    lane = thread & LAST
-    row = divide(thread, i64(COLUMN_LANES))
+    lane = thread & LANES - 1
+    row = divide(thread, i64(LANES))
     points = divide(kept, i64(WIDTH))
-    across = divide(points + LAST, i64(COLUMN_LANES))
+    across = divide(points + (LANES - 1), i64(LANES))
     part = divide(block, across) if PLAN.in_chunks else i64(0)
-    point = (block - part*across)*COLUMN_LANES + lane
+    point = (block - part*across)*LANES + lane
     begin = part*chunk
     end = chunk if PLAN.stage == "finish" else min(begin + chunk, reduced)
     inside = point < points
@@ -153,9 +158,10 @@ def write_columns(out: ReduceSource) -> None:
         else:
             walk_down(out, EACH)
     SHARED = [f"shared{K}" for K in range(len(STATES.dtypes))]
-    for K, DTYPE in enumerate(STATES.dtypes):
-        SHARED[K] = cuda.shared.array(PLAN.threads*WIDTH, storage_name(DTYPE))
-    across_rows(out, EACH, SHARED)
+    if PLAN.depth > 1:
+        for K, DTYPE in enumerate(STATES.dtypes):
+            SHARED[K] = cuda.shared.array(PLAN.threads*WIDTH, storage_name(DTYPE))
+        across_rows(out, EACH, SHARED)
     if inside and row == 0:
         POINTS = [f"at{V}" for V in range(WIDTH)]
         for V in range(WIDTH):
@@ -216,7 +222,8 @@ def merge_columns(out: ReduceSource, EACH: list[State], SHARED: list[str]) -> No
         j = row
         end = chunks
         merge_down(out, EACH, max(1, out.text.finish_ahead // WIDTH))
-    across_rows(out, EACH, SHARED)
+    if out.plan.depth > 1:
+        across_rows(out, EACH, SHARED)
     if inside and row == 0:
         for V, STATE in enumerate(EACH):
             out.results(STATE, point*WIDTH + V, f"last{V}")
@@ -236,7 +243,7 @@ def across_rows(out: ReduceSource, EACH: list[State], SHARED: list[str]) -> None
                 OTHER = [f"{PART}_o" for PART in STATE]
                 for K, DTYPE in enumerate(out.states.dtypes):
                     OTHER[K] = decode(
-                        DTYPE, SHARED[K][V*THREADS + thread + half*COLUMN_LANES])
+                        DTYPE, SHARED[K][V*THREADS + thread + half*out.plan.lanes])
                 out.states.merge(out, STATE, STATE, OTHER)
                 store(out, SHARED, V*THREADS + thread, STATE)
         cuda.syncthreads()

@@ -12,7 +12,7 @@ from ...support.records import record
 from ..text.source import LONGEST, statements_of
 from .parts import JoinedReduce
 
-__all__ = ["BLOCK", "COLUMN_LANES", "Plan", "ReduceText", "counts"]
+__all__ = ["BLOCK", "COLUMN_LANES", "Plan", "ReduceText", "counts", "power_below"]
 
 BLOCK = 256
 COLUMN_LANES = 32
@@ -41,6 +41,7 @@ class Plan:
         Per block.
     lanes
         *rows*: threads per kept point, at most a warp's or all of a block's.
+        *columns*: threads side by side, for neighbouring kept points.
     stage
         ``"whole"``, ``"partial"`` (chunks' states are stored), ``"finish"`` (they are
         merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
@@ -66,12 +67,17 @@ class Plan:
     @property
     def depth(self) -> int:
         """*columns*: rows of threads below one another."""
-        return self.threads // COLUMN_LANES
+        return self.threads // self.lanes
 
 
 def counts(ahead: int) -> tuple[int, ...]:
     """Accesses at once: as many as possible, then fewer for what is left."""
     return tuple(dict.fromkeys((ahead, max(1, ahead // 4), 1)))
+
+
+def power_below(most: int) -> int:
+    """The greatest power of two that is not above `most`, or 1."""
+    return 1 << max(0, most.bit_length() - 1)
 
 
 class ReduceText(ReduceLayout):
@@ -92,7 +98,7 @@ class ReduceText(ReduceLayout):
             self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
         length = statements_of(self.typed.element) + statements_of(self.typed.merge)
         most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
-        return 1 << max(0, most.bit_length() - 1)
+        return power_below(most)
 
     def ahead_in_row(self, codes: Sequence[str]) -> int:
         """`ahead` for *rows*, where a lane has all elements of its accesses at once."""
@@ -111,7 +117,7 @@ class ReduceText(ReduceLayout):
     def finish_ahead(self) -> int:
         """States that a lane loads before it merges the first."""
         most = min(AHEAD, LONGEST // statements_of(self.typed.merge))
-        return 1 << max(0, most.bit_length() - 1)
+        return power_below(most)
 
     def inputs_of(self, plan: Plan) -> list[Operand]:
         """The inputs that a kernel reads; their codes are of the loop across lanes."""

@@ -28,6 +28,9 @@ __all__ = ["F32Launcher"]
 DEPTH, STAGES = 8, 4
 #: Warps that multiply, down and across; a factor with fewer rows is turned sooner.
 WARPS = ((2, 4), (4, 2))
+#: Rows or columns that fill half of a tile: smaller tiles, by ``cp.async``, multiply
+#: less that is not there (benchmarks/notes/products.md#narrow).
+NARROW = 64
 #: Multiply-adds from which on it is worth it; slices that take as long as it takes to
 #: pass sums from block to block, and blocks that share a tile at most.  Measured:
 #: benchmarks/notes/products.md#split-k.
@@ -76,9 +79,9 @@ class F32Launcher:
         self._works: BoundedCache[Hashable, _Work] = BoundedCache()
 
     def takes(self, call: Call, where: Device) -> bool:
-        """Whether TMA can bring the factors, and there is much to do."""
+        """Whether TMA can bring the factors, and tiles have much to do."""
         return (self.possible and where.arch[0] == 9 and prod(call.shape) >= LEAST
-                and self._factors.reachable(call))
+                and min(call.shape[-3:-1]) > NARROW and self._factors.reachable(call))
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""

@@ -15,6 +15,8 @@ __all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
 
 #: Side of a tile at most.
 TILE = 128
+#: Rows or columns of a result whose tiles are fed more slowly than they multiply.
+NARROW = 64
 #: Cycles of a tile from which two launches more are worth it, about 7 us.
 LONG = 12_000
 
@@ -30,7 +32,8 @@ class Engine:
     side
         Of a tile at least: smaller ones take as long.
     few
-        Tiles for each multiprocessor up to which most of the device would idle.
+        Tiles for each multiprocessor up to which most of the device would idle; twice
+        as many where they are `NARROW`, which wait for memory.
     """
 
     rate: int
@@ -83,7 +86,8 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     how = ENGINES[engine]
     rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
     cycles = rows*columns*k // how.rate
-    if not 0 < tiles <= how.few*processors or k < MANY*LEAST:
+    few = how.few*(2 if min(m, n) <= NARROW else 1)
+    if not 0 < tiles <= few*processors or k < MANY*LEAST:
         return None
     if cycles*(processors - tiles) < LONG*processors:  # what idles is less
         return None
