@@ -92,11 +92,13 @@ class ReduceLayout:
         """Stride codes in the last kept loop, if neighbouring lanes should follow it.
 
         None if elements are nearer along the reduced loop, or there are fewer than
-        `least`.
+        `least`; and fewer than `WIDE` have to be neighbours in every input.
         """
         last = self.kept_loops - 1
         inner = [call.strides[o.at][last] for o in self.inputs]
         along = [call.strides[o.at][-1] for o in self.inputs]
+        if call.shape[last] < WIDE and {*inner} != {1}:
+            return None
         if call.shape[last] < least or sum(map(abs, inner)) >= sum(map(abs, along)):
             return None
         return tuple(["1" if s == 1 else "0" if s == 0 else "s" for s in inner])
