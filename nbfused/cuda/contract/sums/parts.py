@@ -32,21 +32,23 @@ class Engine:
     side
         Of a tile at least: smaller ones take as long.
     few
-        Tiles for each multiprocessor up to which most of the device would idle; twice
-        as many where they are `NARROW`, which wait for memory.
+        Tiles for each multiprocessor up to which most of the device would idle.
+    narrow
+        The same of results with `NARROW` rows or columns, whose tiles wait for memory.
     """
 
     rate: int
     side: int
     few: float
+    narrow: float
 
 
-_TENSOR = Engine(4096, 128, 1/16)
+_TENSOR = Engine(4096, 128, 1/16, 1/8)
 #: Blocks of `f32`, fed by TMA, share tiles by themselves.  `general` multiplies what no
 #: copy past the registers brings.
-ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16),
-           "f32": Engine(128, 64, 1/8), "fma": Engine(128, 64, 1/2),
-           "f64": Engine(64, 64, 1/2), "general": Engine(64, 64, 1/2)}
+ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16, 1/8),
+           "f32": Engine(128, 64, 1/8, 1/8), "fma": Engine(128, 64, 1/2, 1/2),
+           "f64": Engine(64, 64, 1/2, 1/2), "general": Engine(64, 64, 1/2, 1/2)}
 #: Parts for each multiprocessor; elements of each along k at least, and a number that
 #: they are a multiple of, so that all parts begin at whole accesses.
 EACH, LEAST, UNIT = 2, 256, 32
@@ -86,7 +88,7 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     how = ENGINES[engine]
     rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
     cycles = rows*columns*k // how.rate
-    few = how.few*(2 if min(m, n) <= NARROW else 1)
+    few = how.narrow if min(m, n) <= NARROW else how.few
     if not 0 < tiles <= few*processors or k < MANY*LEAST:
         return None
     if cycles*(processors - tiles) < LONG*processors:  # what idles is less
