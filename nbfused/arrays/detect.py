@@ -200,6 +200,8 @@ _WAYS = {
     "unyt": "use {name}.value, and give the result its unit",
     "polars": "use {name}.to_numpy()",
     "pyarrow": "use {name}.to_numpy()",
+    "nbfused": "NumPy's functions take what a mask chooses, np.exp(x[mask]); call "
+               "{function} with the whole array, and choose of its result",
 }
 
 

@@ -168,7 +168,7 @@ def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Ext
     arrays = [v for v in values if type(v) is Array]
     place = kernel.place
     handle = place.library.stream(place.device) if stream is None else stream
-    elsewhere = any(a.stream not in (None, handle) for a in arrays)
+    elsewhere = not {a.stream for a in arrays} <= {None, handle}
     if elsewhere:
         place.backend.synchronize()  # somebody makes one on another stream
     trace = LAUNCHES.get()
@@ -176,13 +176,10 @@ def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Ext
         trace.append(Launch("Raw", kernel.spec.name, grid, place.backend.name,
                             bytes_of(arrays), grid, block))
     kernel.launcher(Call(
-        (), tuple(a.pointer for a in arrays), tuple(a.strides for a in arrays),
-        tuple(_number(v) for v in values if type(v) is not Array),
-        ordinal(place.device), handle, tuple(a.shape for a in arrays), grid, block,
+        (), tuple([a.pointer for a in arrays]), tuple([a.strides for a in arrays]),
+        tuple([v.item() if isinstance(v, np.generic) else v for v in values
+               if type(v) is not Array]),
+        ordinal(place.device), handle, tuple([a.shape for a in arrays]), grid, block,
         shared))
     if elsewhere and stream is None:
         place.backend.synchronize()  # and nobody there knows of this launch
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -297,9 +297,13 @@ class Batched(Traced, Variable):
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse(
         "backward() needs the graph of one loss")
+    def equals(self, other: Traced) -> bool:
+        """Whether they hold the same array."""
+        return isinstance(other, Batched) and self.held is other.held
+
     def __getitem__(self, key: Any) -> Any:
         made = super().__getitem__(key)
-        if not is_basic(key):
+        if not is_basic(key) and isinstance(made, Batched):
             made._of = None  # a copy, whatever views it was made by
         return made
 

@@ -20,6 +20,7 @@ from ...errors import KernelTypeError, ShapeError, TapeError
 from ...registry.operations import OPS
 from ..graph import Leaf
 from ..nodes import Identity
+from ..numpy_api.chosen import Chosen, has_mask, with_chosen
 from ..numpy_api.in_place import laid_out, overwritten, with_part
 from ..numpy_api.methods import is_operand
 from ..recording import recording
@@ -48,6 +49,9 @@ def in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
 def assign(x: Batched, index: Any, value: Any) -> None:
     """``x[index] = value``."""
     what = "x[index] = y"
+    if isinstance(value, Chosen) or (isinstance(index, tuple) and has_mask(index)):
+        index, value = with_chosen(x, index, value)
+        index = ... if index is None else index
     of = getattr(value, "_of", None)
     if of is not None and of[0] is x and of[1] == getattr(x[index], "_of", of)[1]:
         return  # as it is after x[index] op= y

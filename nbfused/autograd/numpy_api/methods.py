@@ -14,6 +14,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ..graph import COPY
 from ..tape import apply
+from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
 from .table_methods import TableMethods
 
@@ -193,8 +194,8 @@ class ArrayMethods(TableMethods):
     __hash__: Any = object.__hash__
 
     def __getitem__(self, key: Any) -> Variable:
-        """Index with slices, integers, ``...``, None or an integer array."""
-        return OPS["getitem"](self, key)
+        """Index with slices, integers, ``...``, None, integer arrays and masks."""
+        return choose(self, key) if has_mask(key) else OPS["getitem"](self, key)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None,
             keepdims: bool = False, **others: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from ...scalar.ir.nodes import Let, Literal, Value, walk
 from ...specs.raw import TypedRaw
 
-__all__ = ["Access", "accesses_of"]
+__all__ = ["Access", "accesses_of", "places_of"]
 
 #: The operands of an access that follow its index.
 _VALUES = {"load": 0, "store": 1, "atomic": 1}
@@ -27,20 +27,26 @@ Access = tuple[Let, list[_Where | None]]
 
 def accesses_of(typed: TypedRaw) -> dict[str, list[Access]]:
     """Accesses of each array, with the places of indices, None where unknown."""
-    known: dict[str, _Where] = {p.name: (p.word, 0) for p in typed.places}
+    known = places_of(typed)
     found: dict[str, list[Access]] = {}
     for s in walk(typed.function.function.body):
-        if not isinstance(s, Let):
-            continue
-        if s.op in _VALUES:
+        if isinstance(s, Let) and s.op in _VALUES:
             values = 2 if s.attr == "cas" else _VALUES[s.op]
             found.setdefault(str(s.args[0]), []).append(
                 (s, [_where(v, known) for v in s.args[1:len(s.args) - values]]))
-        elif len(s.results) == 1 and typed.function.dtypes[s.results[0]] == np.int64:
+    return found
+
+
+def places_of(typed: TypedRaw) -> dict[str, _Where]:
+    """The integers of a kernel that say where a thread is, or a place beside it."""
+    known: dict[str, _Where] = {p.name: (p.word, 0) for p in typed.places}
+    for s in walk(typed.function.function.body):
+        if isinstance(s, Let) and s.op not in _VALUES and len(s.results) == 1 and \
+                typed.function.dtypes[s.results[0]] == np.int64:
             where = _computed(s.op, [_where(v, known) for v in s.args])
             if where is not None:
                 known[s.results[0]] = where
-    return found
+    return known
 
 
 def _where(v: Value, known: Mapping[str, _Where]) -> _Where | None:

@@ -9,9 +9,12 @@ import numpy as np
 
 from ...backend import Call, Launcher, Signature
 from ...errors import BarrierError, RangeError
+from ...scalar.ir.nodes import Block, Function
 from ...scalar.printing.numba import Raw, cast, statements
+from ...scalar.typing.types import Typed
 from ...specs.raw import Shared, TypedRaw
 from ...support.dtypes import short
+from ...support.records import record
 from ..runtime.compile import build
 from ..runtime.objects import Entry
 from ..runtime.pool import POOL
@@ -19,6 +22,7 @@ from ..text.function_names import CALLS
 from ..text.lines import indented, inlined, invoke, loop
 from ..text.operands import INT64, Frame, Operand, Scalar
 from .alone import Lonely, find_lonely, with_plain_updates
+from .guards import find_guards
 from .joined import is_joined
 from .phases import Phases
 
@@ -36,11 +40,17 @@ WORDS = {
 _VARYING = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
 #: Bytes; what runs here is to run on a GPU.
 MOST_SHARED = 227 * 1024
+#: Those that differ between the threads of a row.
+_VARYING_X = ("threadIdx.x", "laneid")
+#: Beyond every place, and far enough from the ends of int64 for a sum.
+_FAR = 1 << 62
 #: A launch of fewer threads is not worth waking another processor for; not measured.
 _SERIAL = 1 << 11
 #: Pieces for each thread of the pool; not measured.
 _SHARES = 4
 _LINE = 64  # bytes of a cache line
+#: Grids and layouts that a launcher remembers.
+_MOST = 1024
 #: Threads of a row of blocks that run in one loop, where there are several rows.
 _JOINED = 4096
 #: Lines that say which block `b` is.
@@ -155,7 +165,7 @@ class _Text:
 
     def _threads(self) -> tuple[list[str], list[str]]:
         """Lines of the loop over threads of a kernel without barriers."""
-        function = self.typed.function
+        low, high, bounds, function = self._row()
         arguments = {p: self.arrays.get(p) or self.values[p]
                      for p in function.function.params}
         body = statements(function, arguments, (), prefix="v_", calls=CALLS)
@@ -166,14 +176,39 @@ class _Text:
             del given["lane_of"]
             body = ["lane_of = ((tz*dy + ty)*dx + tx) % 32", *body]
             given |= {"dx": None, "dy": None}
-        low, high = ("low", "high") if self.joined else ("0", "dx")
         row = [loop("thread", low, high, [*fixed, *given])]
         if self.lonely is not None and not self.lonely.unordered:
             row = [f"for tx in range({low}, {high}):",
                    f"    {invoke('thread', ['tx', *fixed, *given])}"]
         return inlined("thread", ["tx", *fixed, *given], body), [
             "for tz in range(dz):", "    for ty in range(dy):",
-            *indented(indented(row))]
+            *indented(indented([*bounds, *row]))]
+
+    def _row(self) -> tuple[str, str, list[str], Typed]:
+        """The first thread of a row and its end, the lines before, what each does."""
+        low, high = ("low", "high") if self.joined else ("0", "dx")
+        varying = frozenset(p.name for p in self.typed.places if p.word in _VARYING_X)
+        guards = find_guards(self.typed, varying | self.arrays.keys())
+        if guards is None:
+            return low, high, [], self.typed.function
+        bounds = (*guards.firsts, *guards.ends)
+        values = Typed(Function(
+            "bounds", self.typed.function.function.params,
+            Block(guards.operations, tuple(b.value for b in bounds))),
+            self.typed.function.dtypes, (INT64,)*len(bounds))
+        names = [f"bound{k}" for k in range(len(bounds))]
+        lines = statements(values, {p: self.arrays.get(p) or self.values[p]
+                                    for p in values.function.params}, names,
+                           prefix="w_", calls=CALLS)
+        places = [f"min(max({name}, {-_FAR}), {_FAR}) + ({b.offset} - ix*dx)"
+                  for name, b in zip(names, bounds, strict=True)]
+        firsts = len(guards.firsts)
+        return "first_x", "end_x", [
+            *lines, f"first_x = max({', '.join((low, *places[:firsts]))})"
+            if firsts else f"first_x = {low}",
+            f"end_x = max(first_x, min({', '.join((high, *places[firsts:]))}))"
+            if firsts < len(places) else f"end_x = max(first_x, {high})"], \
+            guards.typed.function
 
     def _phases(self) -> tuple[list[str], list[str]]:
         varying = {p.name for p in self.typed.places if p.word in _VARYING}
@@ -196,6 +231,20 @@ def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
         typed, signature, lonely))
 
 
+@record(frozen=True)
+class _Way:
+    """A way to do launches of one grid: `step` blocks are a piece of work.
+
+    `joined` blocks of a row run in one loop, where the kernel allows it.
+    """
+
+    blocks: int
+    threads: int
+    step: int
+    joined: int
+    words: tuple[int, ...]
+
+
 class RawLauncher:
     """Runs the blocks of a launch on the threads of the pool.
 
@@ -212,6 +261,8 @@ class RawLauncher:
                                     strict=False) if k == "array"]
         self._places = {a: k for k, a in enumerate(arrays)}
         self._axes = [(arrays.index(e.array), e) for e in typed.extents]
+        self._ways: dict[object, _Way] = {}
+        self._waits = typed.synchronizes or bool(typed.shared)
         self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
         if self._shared > MOST_SHARED:
             raise RangeError(
@@ -220,32 +271,43 @@ class RawLauncher:
 
     def __call__(self, call: Call) -> None:
         """Launch; return when the results are there."""
-        blocks, threads = prod(call.grid), prod(call.block)
-        step, turns = _step(blocks, threads), 0
-        text = self._quick
+        key = call.grid, call.block, call.extents, call.strides, POOL.threads
+        way = self._ways.get(key)
+        if way is None:
+            if len(self._ways) >= _MOST:
+                self._ways.clear()
+            way = self._ways[key] = self._way(call)
+        text, step, turns = self._quick, way.step, 0
         if text.lonely is not None:
-            found = self._turns(text.lonely, call, step, blocks)
+            found = self._turns(text.lonely, call, step, way.blocks)
             text, (step, turns) = (self._text, (step, 0)) if found is None else \
                 (text, found)
-        pieces = -(-blocks // step)
-        room = text.room(threads)
-        scratch = np.empty(pieces*room + _LINE, np.uint8)
-        status = np.zeros(1, np.int64)
-        words = (*call.grid, *call.block, *(e.value(call, k) for k, e in self._axes),
-                 -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
+        pieces = -(-way.blocks // step)
+        room, at, status = text.room(way.threads), 0, None
+        if self._waits:  # its blocks have arrays, and barriers that can be missed
+            scratch, status = np.empty(pieces*room + _LINE, np.uint8), np.zeros(1, int)
+            at = -(-scratch.ctypes.data // _LINE)*_LINE
+        words = (*way.words, at, step, room, 0 if status is None else
+                 status.ctypes.data)
         entry = self._entry(text)
-        joined = max(_JOINED // call.block[0], 1) if threads > call.block[0] else blocks
         if not turns:
-            POOL.share(entry, text.frame.pack(call, *words, 0, 0, joined), blocks,
-                       step)
+            POOL.share(entry, text.frame.pack(call, *words, 0, 0, way.joined),
+                       way.blocks, step)
         for turn in range(turns):
-            POOL.share(entry, text.frame.pack(call, *words, turns, turn, joined),
+            POOL.share(entry, text.frame.pack(call, *words, turns, turn, way.joined),
                        -(-(pieces - turn) // turns), 1)
-        if status[0]:
+        if status is not None and status[0]:
             raise BarrierError(
                 f"{self._name}: not all threads of a block reached the barrier in "
                 f"line {status[0]}; move it out of the branch or loop, or make the "
                 "condition the same for the whole block")
+
+    def _way(self, call: Call) -> _Way:
+        """How launches of a grid are cut up, and the words of their arguments."""
+        blocks, threads = prod(call.grid), prod(call.block)
+        joined = max(_JOINED // call.block[0], 1) if threads > call.block[0] else blocks
+        return _Way(blocks, threads, _step(blocks, threads), joined, (
+            *call.grid, *call.block, *(e.value(call, k) for k, e in self._axes)))
 
     def _turns(self, lonely: Lonely, call: Call, step: int,
                blocks: int) -> tuple[int, int] | None:

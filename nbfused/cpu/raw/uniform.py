@@ -16,10 +16,10 @@ from ...scalar.ir.nodes import (
     regions,
 )
 
-__all__ = ["uniform_names"]
+__all__ = ["OWN", "is_uniform", "uniform_names"]
 
 #: What two threads may see differently even at equal operands.
-_OWN = frozenset({"load", "atomic", "shuffle", "store", "barrier", "buffer",
+OWN = frozenset({"load", "atomic", "shuffle", "store", "barrier", "buffer",
                   "buffer_load", "buffer_store", "buffer_add"})
 
 
@@ -38,7 +38,7 @@ def _visit(block: Block, known: set[str]) -> None:
     for s in block.statements:
         match s:
             case Let():
-                if s.op not in _OWN and _all(s.args, known):
+                if s.op not in OWN and _all(s.args, known):
                     known.update(s.results)
             case If():
                 _visit(s.then, known)

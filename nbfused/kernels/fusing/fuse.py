@@ -44,7 +44,7 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
         Of arrays and numbers; returns arrays, also in tuples and dictionaries.  It is
         to have no other effect than to change its arguments as wholes (``x += y``,
         ``x[...] = y``, ``out=x``), in parts (``x[1:-1] = y``), or where a condition
-        holds (``x[mask] = 0``).
+        holds (``x[mask] = 0``, ``x[mask] += y[mask]``).
     kernel_name : str, optional
         What the kernels are called; default: the function's name.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...arrays import is_array
 from ...autograd.graph import COPY
+from ...autograd.numpy_api.chosen import Chosen
 from ...errors import KernelTypeError
 from ...specs.fusion.graph import Node, Value
 from .outside.containers import holds_array, is_object
@@ -38,6 +39,10 @@ def _output(trace: Trace, x: Any, arrays: dict[Value, object]) -> Any:
         return np.array(x)
     if is_array(x) and trace.memories.knows(x) and not isinstance(x, np.generic):
         x = trace.symbol(trace, trace.operand(x))
+    if isinstance(x, Chosen):
+        raise KernelTypeError(
+            f"fuse: {trace.name} returns x[mask]; how many elements a mask chooses is "
+            "not known before the call; return x and mask, and choose outside")
     if not isinstance(x, Symbol):
         if is_object(x) and holds_array(x):
             raise KernelTypeError(

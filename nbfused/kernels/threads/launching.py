@@ -27,6 +27,8 @@ __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options",
            "start_kernel"]
 
 _DEFAULT_SHARED = 48 * 1024
+#: Grids and blocks that a kernel remembers.
+_MOST = 256
 #: Keywords of a launch besides the kernel's own arguments.
 _OPTIONS = ("shared_mem", "stream", "check")
 
@@ -81,13 +83,13 @@ class Options:
 
 
 def start_kernel(spec: Raw, leaves: Sequence[Leaf], options: Options,
-                 note: Callable[[Launchable], None] | None = None) -> None:
-    """Launch a kernel on arguments that were taken apart.
+                 note: Callable[[Launchable], None] | None = None) -> Launchable | None:
+    """Launch a kernel on arguments that were taken apart; None of no threads.
 
     `note` is told what is launched.
     """
     if 0 in options.dim:
-        return
+        return None
     spec, leaves = guarded(spec, leaves, options.dim)
     values = [leaf.value for leaf in leaves]
     kernel = prepare(spec, values, [leaf.name for leaf in leaves])
@@ -95,6 +97,7 @@ def start_kernel(spec: Raw, leaves: Sequence[Leaf], options: Options,
         note(kernel)
     launch(kernel, values, options.grid, options.block, shared=options.shared,
            stream=options.stream)
+    return kernel
 
 
 class Launching:
@@ -114,18 +117,20 @@ class Launching:
         self.launch_config: LaunchConfig = LaunchConfig()
         self._compiled: dict[tuple[str, ...], Launchable] = {}
         self._launchers: set[Launcher] = set()
+        self._checked: dict[Any, Options] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
         raise NotImplementedError
 
-    def run(self, spec: Raw, flat: FlatArguments, options: Options) -> None:
+    def run(self, spec: Raw, flat: FlatArguments,
+            options: Options) -> Launchable | None:
         """Launch the kernel `spec` on arguments that were taken apart."""
         if options.check:
             check_written(spec, flat.values, flat.names)
             self._check_shared(options.shared)
         try:
-            start_kernel(spec, flat.leaves, options, partial(self._note, flat))
+            return start_kernel(spec, flat.leaves, options, partial(self._note, flat))
         finally:  # also where indices that lay outside are told of afterwards
             note_write([leaf.owner for p, leaf in
                         zip(spec.function.params, flat.leaves, strict=True)
@@ -165,21 +170,38 @@ class Launching:
         return {key: {**_attributes(kernel), "max_dynamic_shared_size_bytes": most}
                 for key, kernel in self._compiled.items()}
 
-    def _options(self, grid: Any, block: Any, shared_mem: Any, stream: Any,
+    def _options(self, grid: Any, block: Any, shared_mem: Any = 0, stream: Any = None,
+                 check: bool = True, dim: Any = None) -> Options:
+        """The options of a launch, checked; once if they are but integers."""
+        key = grid, block, dim, check
+        plain = stream is None and type(shared_mem) is int and shared_mem == 0 and all(
+            map(_is_plain, key))
+        found = self._checked.get(key) if plain else None
+        if found is None:
+            others = shared_mem, stream, check
+            found = self._by_grid(grid, block, *others) if dim is None else \
+                self._by_dim(dim, block, *others)
+            if plain:
+                if len(self._checked) >= _MOST:
+                    self._checked.clear()
+                self._checked[key] = found
+        return found
+
+    def _by_grid(self, grid: Any, block: Any, shared_mem: Any, stream: Any,
                  check: bool) -> Options:
         label = f"kernel {self.__name__!r}"
         return Options(grid_extents(grid, label), block_extents(block, label),
                        bytes_of_shared(shared_mem, label),
                        None if stream is None else stream_handle(stream), bool(check))
 
-    def _options_of(self, dim: Any, block: Any, **options: Any) -> Options:
+    def _by_dim(self, dim: Any, block: Any, *options: Any) -> Options:
         """Options of a launch of so many threads."""
         label = f"kernel {self.__name__!r}"
         found = dim_extents(dim, label)
         grid, threads = blocks_of(
             found, None if block is None else block_extents(block, label))
         some = tuple(max(n, 1) for n in grid)
-        return replace(self._options(some, threads, **options), dim=found)
+        return replace(self._by_grid(some, threads, *options), dim=found)
 
     def launch(self, *args: Any, dim: Any, block: Any = None, shared_mem: int = 0,
                stream: Any = None, check: bool = True) -> None:
@@ -298,6 +320,12 @@ def _signature(kernel: Launchable, flat: FlatArguments) -> tuple[str, ...]:
     return (*types, *(f"{n}={v}" for n, v in flat.frozen.items()))
 
 
+def _is_plain(value: Any) -> bool:
+    """True of None, an integer of Python, and a tuple of these."""
+    return value is None or type(value) in (int, bool) or (
+        type(value) is tuple and {*map(type, value)} == {int})
+
+
 def _are_extents(values: Sequence[Any]) -> bool:
     return all(isinstance(v, (int, np.integer, tuple, list)) for v in values)
 
@@ -338,9 +366,7 @@ class Bound:
         if (grid is None) == (dim is None) or (dim is None and block is None):
             raise KernelTypeError(f"{name}: got grid={grid!r}, block={block!r}, "
                                   f"dim={dim!r}; expected grid and block, or dim")
-        more = {"shared_mem": shared_mem, "stream": stream, "check": check}
-        options = self.kernel._options(grid, block, **more) if dim is None else \
-            self.kernel._options_of(dim, block, **more)
+        options = self.kernel._options(grid, block, shared_mem, stream, check, dim)
         self.kernel.start(self.arguments, options)
 
     def launchRaw(self, *, blockSize: Any, gridSize: Any, **options: Any) -> None:

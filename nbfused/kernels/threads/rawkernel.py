@@ -8,6 +8,8 @@ from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, overload
 
+import numpy as np
+
 from ...config import config
 from ...dispatch.raw import Launchable
 from ...errors import KernelTypeError
@@ -23,6 +25,7 @@ from ...support.pickling import PickledByName
 from .arguments import FlatArguments, flatten_arguments
 from .as_op import KernelOp
 from .derivatives import Derivative
+from .known_launches import KnownLaunches
 from .launching import Launching, Options
 from .recording.stale import Contents, contents_of
 from .source import for_arguments, kernel_source, recorded_bytes
@@ -95,6 +98,12 @@ class ThreadKernel(Launching, PickledByName):
                 for p in self.signature.parameters.values()
                 if p.annotation is not p.empty}
 
+    @cached_property
+    def _known(self) -> KnownLaunches:
+        converted = [n for n, a in self.annotations.items()
+                     if isinstance(a, type) and issubclass(a, np.generic)]
+        return KnownLaunches(frozenset(self._literals), converted)
+
     def flatten(self, arguments: Mapping[str, Any],
                 check: bool = True) -> FlatArguments:
         """Take arguments apart into arrays and numbers."""
@@ -114,13 +123,19 @@ class ThreadKernel(Launching, PickledByName):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
+        seen = self._known.read(arguments, options)
+        if seen is not None and self._known.start(
+                seen, tuple(arguments.values()), options):
+            return
         if is_taped(arguments):
             launch_taped(self, arguments, options)
             return
         flat = self.flatten(arguments, options.check)
         spec = self.spec(flat)
         found = contents_of(spec, flat) if config.debug else {}
-        self.run(spec, flat, options)
+        kernel = self.run(spec, flat, options)
+        if seen is not None and kernel is not None:
+            self._known.remember(seen, kernel)
         self.last = (found, contents_of(spec, flat)) if found else ({}, {})
 
     @cached_property

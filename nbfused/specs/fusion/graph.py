@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...support.records import record
-from ..base import Shape
+from ..base import Shape, Spec
 from ..contract import Contract
 
 if TYPE_CHECKING:
     from ...scalar.typing.types import Type
 
-__all__ = ["Launch", "Node", "Value", "live", "operands"]
+__all__ = ["Launch", "Node", "Value", "is_same", "live", "operands"]
 
 
 @record(frozen=True, eq=False)
@@ -59,6 +59,31 @@ class Node:
         """The nodes of the graph that it reads from."""
         return tuple(x.node for x in self.inputs
                      if isinstance(x, Value) and x.node is not None)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values, or numbers, were computed alike by specs of the same."""
+    alike = set[tuple[Any, Any]]()  # pairs that were compared
+
+    def same(a: Any, b: Any) -> bool:
+        if a is b or (a, b) in alike:
+            return True
+        if not (isinstance(a, Value) and isinstance(b, Value)):
+            return type(a) is type(b) and not isinstance(a, Value) and repr(a) == repr(
+                b)
+        alike.add((a, b))
+        return _made_alike(a, b) and all(map(same, a.node.inputs, b.node.inputs))
+
+    return same(one, other)
+
+
+def _made_alike(a: Value, b: Value) -> bool:
+    """Whether two values are the same result of equal specs."""
+    one, other = a.node, b.node
+    return (one is not None and other is not None and isinstance(one.spec, Spec)
+            and one.spec == other.spec and one.asked == other.asked
+            and len(one.inputs) == len(other.inputs)
+            and one.outputs.index(a) == other.outputs.index(b))
 
 
 @record(frozen=True)

@@ -15,6 +15,7 @@ from ....arrays import dtype_of
 from ....arrays.traced import Traced, extents
 from ....autograd import Variable
 from ....autograd.graph import COPY, Edge, Leaf
+from ....autograd.numpy_api.chosen import Chosen, has_mask, with_chosen
 from ....autograd.numpy_api.in_place import check_unrecorded, is_basic
 from ....autograd.numpy_api.methods import ArrayMethods
 from ....autograd.numpy_api.table_methods import TableMethods
@@ -23,7 +24,7 @@ from ....errors import KernelTypeError
 from ....op.base import is_number
 from ....registry.operations import OPS
 from ....specs import View
-from ....specs.fusion.graph import Value
+from ....specs.fusion.graph import Value, is_same
 from ..functions import ATTRIBUTES, METHODS
 from ..parts import may_copy
 from ..program import memory_of
@@ -132,6 +133,10 @@ class Symbol(Unknown, Traced, Variable):
     @value.setter
     def value(self, value: Value) -> None:
         self.shared[0] = value
+
+    def equals(self, other: Traced) -> bool:
+        """Whether the same was computed of the same values."""
+        return isinstance(other, Symbol) and is_same(self.value, other.value)
 
     def variable(self, requires_grad: bool) -> Symbol:
         """Another name of the array, with a place of its own in the graph."""
@@ -289,7 +294,10 @@ class Symbol(Unknown, Traced, Variable):
         return made
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        if isinstance(key, Variable) and dtype_of(key) == np.bool_:
+        if isinstance(new, Chosen) or (isinstance(key, tuple) and has_mask(key)):
+            part, changed = with_chosen(self, key, new)
+            self[... if part is None else part] = changed
+        elif isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.tracer.assign(self, new)
