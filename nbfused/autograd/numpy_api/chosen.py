@@ -67,7 +67,7 @@ def with_chosen(x: Any, key: Any, value: Any) -> tuple[Any, Any]:
 
 def _now(x: Any) -> Any:
     """A placeholder for what `x` is now, which later changes of `x` leave alone."""
-    return x.at(x, x._edge) if isinstance(x, Traced) else x
+    return x.at(x, getattr(x, "_edge", None)) if isinstance(x, Traced) else x
 
 
 def _is_mask(item: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from ..tape import apply
 from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
 from .table_methods import TableMethods
-
-if TYPE_CHECKING:
-    from ..variable import Variable
 
 __all__ = ["ArrayMethods", "check_layout", "is_operand", "no_operation",
            "refuse_options"]
@@ -193,7 +190,7 @@ class ArrayMethods(TableMethods):
     __ne__: Any = _binary("not_equal")
     __hash__: Any = object.__hash__
 
-    def __getitem__(self, key: Any) -> Variable:
+    def __getitem__(self, key: Any) -> Any:
         """Index with slices, integers, ``...``, None, integer arrays and masks."""
         return choose(self, key) if has_mask(key) else OPS["getitem"](self, key)
 

@@ -4,6 +4,7 @@
 `accesses`   accesses of a kernel's arrays, by the places of threads in the grid
 `alone`      updates of elements that only one thread of the pool reaches
 `atomics`    atomic updates that return the old value, between threads of the pool
+`guards`     guards that end a loop over threads
 `joined`     kernels whose blocks run as one loop along x
 `launcher`   launcher of `Raw` on the CPU
 `phase_text` text of a block in phases: loops over threads, with values kept in arrays

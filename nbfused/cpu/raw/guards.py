@@ -131,11 +131,12 @@ def _compared(s: Let, holds: bool, typed: TypedRaw, same: set[str],
     op = s.op if holds else _OPPOSITE.get(s.op, "")
     if op not in _TURNED or any(_dtype(v, typed) != _INT64 for v in s.args):
         return None
-    for op_, own, other in ((op, *s.args), (_TURNED[op], *reversed(s.args))):
-        where = None if isinstance(own, Literal) else places.get(own)
+    a, b = s.args
+    for which, own, other in ((op, a, b), (_TURNED[op], b, a)):
+        where = places.get(own) if isinstance(own, str) else None
         if where is not None and where[0] == "grid.x" and abs(where[1]) < _NEAR and (
                 isinstance(other, Literal) or other in same):
-            return op_, other, where[1]
+            return which, other, where[1]
     return None
 
 

@@ -1,7 +1,7 @@
 """`nf.rawkernel`: a function that every thread of a grid runs, and its derivatives.
 
 - `rawkernel` is the decorator; `launching` has the ways to launch, `extents` checks
-  grids and blocks.
+  grids and blocks, `known_launches` remembers.
 - `arguments` takes arguments apart, `views` annotates them.
 - `derivatives`: ``fwd`` and ``bwd``, whose pairs `pairs` finds; `second` differentiates
   ``bwd``.

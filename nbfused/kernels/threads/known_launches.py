@@ -105,7 +105,7 @@ def _read(name: str, value: Any, frozen: bool) -> tuple[Hashable, Any] | None:
     if passed is not None:
         return ((kind, repr(value) if frozen else ""), value) if passed(value) else None
     if isinstance(value, np.generic):
-        return None if frozen or value.dtype.names else (kind, value)
+        return None if frozen or value.dtype.names else (str(value.dtype), value)
     library = _library(kind)
     if library is None or frozen or (
             kind is np.ndarray and value.dtype.names is not None):

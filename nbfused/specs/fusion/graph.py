@@ -72,18 +72,26 @@ def is_same(one: Any, other: Any) -> bool:
             return type(a) is type(b) and not isinstance(a, Value) and repr(a) == repr(
                 b)
         alike.add((a, b))
-        return _made_alike(a, b) and all(map(same, a.node.inputs, b.node.inputs))
+        return _made_alike(a.node, b.node) and _place(a) == _place(b) and all(
+            map(same, _inputs(a), _inputs(b)))
 
     return same(one, other)
 
 
-def _made_alike(a: Value, b: Value) -> bool:
-    """Whether two values are the same result of equal specs."""
-    one, other = a.node, b.node
-    return (one is not None and other is not None and isinstance(one.spec, Spec)
-            and one.spec == other.spec and one.asked == other.asked
-            and len(one.inputs) == len(other.inputs)
-            and one.outputs.index(a) == other.outputs.index(b))
+def _made_alike(a: Node | None, b: Node | None) -> bool:
+    """Whether two nodes run equal specs."""
+    return (a is not None and b is not None and isinstance(a.spec, Spec)
+            and a.spec == b.spec and a.asked == b.asked
+            and len(a.inputs) == len(b.inputs))
+
+
+def _place(x: Value) -> int:
+    """Which of its node's results a value is."""
+    return x.node.outputs.index(x) if x.node else 0
+
+
+def _inputs(x: Value) -> tuple[Any, ...]:
+    return x.node.inputs if x.node else ()
 
 
 @record(frozen=True)

@@ -295,8 +295,8 @@ class Symbol(Unknown, Traced, Variable):
 
     def __setitem__(self, key: Any, new: Any) -> None:
         if isinstance(new, Chosen) or (isinstance(key, tuple) and has_mask(key)):
-            part, changed = with_chosen(self, key, new)
-            self[... if part is None else part] = changed
+            index, changed = with_chosen(self, key, new)
+            self[... if index is None else index] = changed
         elif isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
