@@ -37,7 +37,8 @@ def returns(y, a, b):
 def beside(y, a, b):
     i, j = nf.grid(2)
     if j < y.shape[0] and i < y.shape[1]:
-        if i - 2 > a and b >= i + 3 and i % 3 != 1:
+        k = i % 3
+        if i - 2 > a and b >= i + 3 and k != 1:
             y[j, i] += 1
 
 

@@ -14,5 +14,6 @@
 `torch_ops`       ops of `torch.library`, made where they are first called
 `torch_tangents`  tangents of PyTorch's forward mode
 `torch_views`     views by PyTorch's own functions
+`torch_whole`     fused functions, each one op
 ================= =====================================================================
 """

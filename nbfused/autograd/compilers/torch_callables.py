@@ -56,12 +56,16 @@ class CallableOp:
     one_by_one
         Whether samples of `torch.func.vmap` are computed one after the other; by
         default by our own `vmap`.
+    compiled
+        What is made of functions that are derived from this one, before they are
+        called.
     """
 
     def __init__(self, name: str, function: Callable[..., Any],
                  infer: Callable[..., Sequence[Aval]], numbers: Sequence[bool],
-                 one_by_one: bool = False) -> None:
-        self.name, self.function = name, function
+                 one_by_one: bool = False,
+                 compiled: Callable[[Any], Callable[..., Any]] | None = None) -> None:
+        self.name, self.function, self.compiled = name, function, compiled
         self.infer, self.numbers = infer, tuple(numbers)
         self.one_by_one = one_by_one
         self._derived: dict[Any, CallableOp] = {}
@@ -126,8 +130,9 @@ class CallableOp:
         found = self._derived.get(key)
         if found is None:
             found = self._derived[key] = CallableOp(
-                f"{self.name}_{kind}", function, infer,
-                (*self.numbers, *(False,) * more), self.one_by_one)
+                f"{self.name}_{kind}", self.compiled(function) if self.compiled else
+                function, infer, (*self.numbers, *(False,) * more), self.one_by_one,
+                self.compiled)
         return found
 
     def _values(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
@@ -141,8 +146,8 @@ class CallableOp:
     def _compute(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         made = self.function(*self._values([x.detach() for x in arrays], numbers))
         found = [x.data if isinstance(x, Variable) else x for x in made]
-        given = {x.data_ptr() for x in arrays}
-        return [x.clone() if x.data_ptr() in given else x.contiguous() for x in found]
+        taken = {x.untyped_storage().data_ptr() for x in arrays}
+        return [_apart(x, taken) for x in found]
 
     def _fake(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         like = arrays[0]
@@ -188,6 +193,15 @@ class CallableOp:
         pushed = self.push(tuple([places[k] for k in tangents]))(
             *self._values(arrays, numbers), *tangents.values())
         return with_tangents(made, pushed)
+
+
+def _apart(x: Any, taken: set[int]) -> Any:
+    """A contiguous tensor in memory that nobody has taken, from here on it."""
+    made = x.contiguous()
+    if made.untyped_storage().data_ptr() in taken:
+        made = x.clone()
+    taken.add(made.untyped_storage().data_ptr())
+    return made
 
 
 def _aval(x: Any) -> Aval:

@@ -36,6 +36,8 @@ def _of_some(function: Callable[..., Any], given: Sequence[Any],
 class Pull:
     """The cotangents of some arguments of a function: itself a function of arrays."""
 
+    __nbfused_constant__ = True  # to `nf.fuse`
+
     function: Callable[..., Any]
     inputs: int
     needs: tuple[int, ...]
@@ -50,6 +52,8 @@ class Pull:
 @record(frozen=True)
 class Push:
     """The tangents of a function's floating results: itself a function of arrays."""
+
+    __nbfused_constant__ = True  # to `nf.fuse`
 
     function: Callable[..., Any]
     inputs: int
@@ -71,6 +75,8 @@ class Samples:
     Where the function has no rule for samples, such as a launch of a kernel, it is
     called for each of them.
     """
+
+    __nbfused_constant__ = True  # to `nf.fuse`
 
     function: Callable[..., Any]
     axes: tuple[int | None, ...]

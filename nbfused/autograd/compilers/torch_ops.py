@@ -30,7 +30,8 @@ from .torch_tangents import FUNCTIONS, moves, tangents_of, with_tangents
 if TYPE_CHECKING:
     from .torch_callables import CallableOp
 
-__all__ = ["TorchOp", "define", "exact", "symbolic_first", "torch_dtypes", "types_of"]
+__all__ = ["TorchOp", "define", "exact", "spec_of", "symbolic_first", "torch_dtypes",
+           "types_of"]
 
 _LOCK = threading.RLock()
 _DEFINED: dict[str, Any] = {}
@@ -152,6 +153,11 @@ def define(part: Part) -> Any:
                 MAKING.discard(name)
             store(name, part)
         return found
+
+
+def spec_of(name: str) -> Any:
+    """The spec that the op of a name runs; None if it runs another thing."""
+    return getattr(getattr(_DEFINED.get(name), "call", None), "spec", None)
 
 
 def types_of(values: Sequence[Any]) -> tuple[Type, ...]:

@@ -133,7 +133,7 @@ class Chosen(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the elements."""
+        """The dtype of the elements."""
         return dtype_of(self.full)
 
     @property

@@ -303,7 +303,7 @@ class RawLauncher:
                 "condition the same for the whole block")
 
     def _way(self, call: Call) -> _Way:
-        """How launches of a grid are cut up, and the words of their arguments."""
+        """The way to do launches of a grid and layout."""
         blocks, threads = prod(call.grid), prod(call.block)
         joined = max(_JOINED // call.block[0], 1) if threads > call.block[0] else blocks
         return _Way(blocks, threads, _step(blocks, threads), joined, (

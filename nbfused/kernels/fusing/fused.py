@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...arrays.detect import is_symbolic
 from ...autograd.compilers.dynamo import called_whole
@@ -33,6 +35,9 @@ from .plans.segments import SegmentedPlan
 from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from ...autograd.compilers.torch_whole import WholeOps
 
 __all__ = ["CacheInfo", "Fused"]
 
@@ -91,6 +96,7 @@ class Fused(PickledByName):
         self._warned = False
         self._numbers = AttributeNumbers()
         self._traced_sites: set[Site] = set()
+        self._ops: WholeOps | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function.
@@ -120,7 +126,12 @@ class Fused(PickledByName):
             if made:
                 return self._finish(made[0], args, kwargs, outside)
         given, outside = self._given(args, kwargs, outside)
-        if not given.arrays or given.traced or any(map(is_symbolic, given.leaves)):
+        symbolic = any(map(is_symbolic, given.leaves))
+        if symbolic and not given.traced and not outside.arrays:
+            whole = self._whole(args, kwargs)
+            if whole is not None:
+                return whole[0]
+        if not given.arrays or given.traced or symbolic:
             return self.function(*args, **kwargs)  # what traces it sees each step
         leaves = given.leaves
         constants = (tuple(given.constants), outside.keys)
@@ -166,6 +177,19 @@ class Fused(PickledByName):
                 f"fuse: a function that {self.kernel_name} calls gives results of "
                 "another shape or dtype each time; call it outside of the fused "
                 "function") from None
+
+    def _whole(self, args: tuple[Any, ...],
+               kwargs: dict[str, Any]) -> tuple[Any] | None:
+        """The result of a call that PyTorch compiles as one op; None of another."""
+        if "torch" not in sys.modules:
+            return None
+        if self._ops is None:
+            from ...autograd.compilers.torch_whole import WholeOps
+
+            name = re.sub(r"\W", "_", self.kernel_name)
+            self._ops = WholeOps(name, self.function, self,
+                                 lambda derived: Fused(derived, f"{name}_derived"))
+        return self._ops(args, kwargs)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Tell what a call with these arguments launches, and what that saves.

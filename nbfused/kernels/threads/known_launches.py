@@ -99,7 +99,7 @@ class KnownLaunches:
 
 
 def _read(name: str, value: Any, frozen: bool) -> tuple[Hashable, Any] | None:
-    """What a launch depends on of an argument, and what is passed."""
+    """The part of a key that stands for an argument, and the value to pass."""
     kind = type(value)
     passed = _PASSED.get(kind)
     if passed is not None:

@@ -86,7 +86,7 @@ def _made_alike(a: Node | None, b: Node | None) -> bool:
 
 
 def _place(x: Value) -> int:
-    """Which of its node's results a value is."""
+    """The position of a value among its node's results."""
     return x.node.outputs.index(x) if x.node else 0
 
 
