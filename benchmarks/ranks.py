@@ -188,12 +188,14 @@ def _splitting(comm: distributed.Communicator) -> list[tuple[str, Step]]:
         return ops.mean(distributed.cross_entropy(x, labels, comm))
 
     step = nf.value_and_grad(loss)
+    fused = nf.fuse(step)
     if comm.size > 1:
         parts = [torch.empty_like(logits) for _ in range(comm.size)]
         torch.distributed.all_gather(parts, logits)
-        want = ops.cross_entropy(torch.cat(parts, 1), labels)
-        assert abs(float(step(logits)[0]) - float(want)) < 1e-2*float(want)
-    return [("cross entropy (8192, 128256) both ways", lambda: step(logits))]
+        want = float(ops.cross_entropy(torch.cat(parts, 1), labels))
+        assert all(abs(float(f(logits)[0]) - want) < 1e-2*want for f in (step, fused))
+    return [("cross entropy (8192, 128256) both ways", lambda: step(logits)),
+            ("cross entropy in nf.fuse", lambda: fused(logits))]
 
 
 def _parser() -> argparse.ArgumentParser:
