@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....arrays.traced import Traced
+from ....arrays.traced import Traced, TracedNumber
 from ....support.trees import leaves_of, map_tree
 from .lines import is_library, is_ours
 
@@ -129,7 +129,12 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function with something traced: ``np.array`` joins lists of it."""
+    """Call a function with something traced: ``np.array`` joins lists of it.
+
+    ``np.full`` repeats it.
+    """
+    if function is np.full and kwargs.keys() <= {"dtype", "fill_value", "shape"}:
+        return _filled(*args, **kwargs)
     if not args or not isinstance(args[0], (list, tuple)) or function not in _ARRAYS \
             or not kwargs.keys() <= {"copy", "dtype"} or not _is_of_numpy(args):
         return function(*args, **kwargs)
@@ -144,10 +149,19 @@ def _is_of_numpy(tree: Any) -> bool:
                if isinstance(x, Traced) and hasattr(x, "scalar"))
 
 
+def _filled(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    made = np.broadcast_to(_array_of([fill_value])[0], shape).copy()
+    return made if dtype is None else made.astype(dtype)
+
+
 def _array_of(tree: Any) -> Any:
     """Nested lists of numbers and traced arrays as one array."""
     if not _traced(tree):
         return _symbol(_call(np.asarray, tree))
+    if isinstance(tree, TracedNumber):
+        truth, other = (_symbol(_call(make, (), dtype)) for make, dtype in (
+            (np.ones, bool), (np.zeros, tree.dtype)))
+        return np.where(truth, tree, other)
     return np.stack([_array_of(x) for x in tree]) if isinstance(
         tree, (list, tuple)) else tree
 
