@@ -85,7 +85,7 @@ EXPRESSIONS: tuple[Row, ...] = (
     *_rows("{a}.@({axis}{keep})", ["sum", "mean"], "iuf", weight=2, ndim=1),
     *_rows("np.@({a}{,axis}{keep})", ["sum", "mean"], "iuf", weight=2, ndim=1),
     *_rows("np.sum({a}{,axis}{keep})", [""], "bc", ndim=1),
-    *_rows("{a}.@({axis}{keep})", ["max", "min"], "iuf", features="not-torch",
+    *_rows("{a}.@({axis}{keep})", ["max", "min"], "iuf", features="numpy-only",
            exact=True, ndim=1),
     *_rows("np.@({a}{,axis}{keep})", ["max", "min"], "iuf", features="not-torch",
            exact=True, ndim=1),

@@ -7,7 +7,7 @@ Measured: benchmarks/notes/cpu.md#launches-of-threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,13 @@ class Seen:
     ----------
     key
         Equal for launches that differ in addresses, numbers and owners only.
-    values
-        For each parameter an `Array` or a number.
+    values, owners
+        For each parameter that is not frozen an `Array` or a number, and the argument.
     """
 
     key: Hashable
     values: tuple[Any, ...]
+    owners: tuple[Any, ...]
 
 
 class KnownLaunches:
@@ -67,16 +68,19 @@ class KnownLaunches:
         """Read arguments; None of those that are looked at each time."""
         if config.debug or options.shared or options.tapes or not self._possible:
             return None
-        keys, values = [], []
+        keys, values, owners = [], [], []
         for name, value in arguments.items():
-            found = _read(name, value, name in self._frozen)
+            frozen = name in self._frozen
+            found = _read(name, value, frozen)
             if found is None:
                 return None
             keys.append(found[0])
-            values.append(found[1])
-        return Seen((registry.state(), options, *keys), tuple(values))
+            if not frozen:
+                values.append(found[1])
+                owners.append(value)
+        return Seen((registry.state(), options, *keys), tuple(values), tuple(owners))
 
-    def start(self, seen: Seen, owners: Sequence[Any], options: Options) -> bool:
+    def start(self, seen: Seen, options: Options) -> bool:
         """Launch on arguments like some before; False if there were none."""
         known = self._kernels.get(seen.key)
         if known is None:
@@ -86,7 +90,7 @@ class KnownLaunches:
             launch(kernel, (*seen.values, *options.dim), options.grid, options.block,
                    stream=options.stream)
         finally:
-            note_write([owners[k] for k in written])
+            note_write([seen.owners[k] for k in written])
         return True
 
     def remember(self, seen: Seen, kernel: Launchable) -> None:

@@ -124,8 +124,7 @@ class ThreadKernel(Launching, PickledByName):
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
         seen = self._known.read(arguments, options)
-        if seen is not None and self._known.start(
-                seen, tuple(arguments.values()), options):
+        if seen is not None and self._known.start(seen, options):
             return
         if is_taped(arguments):
             launch_taped(self, arguments, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -96,15 +97,33 @@ def test_tensors_that_require_a_gradient_are_refused(scale):
 
 def test_frozen_numbers_are_told_apart_by_their_text():
     @nf.rawkernel
-    def signs(y, c: nf.Literal):
-        y[nf.grid(1)] = math.copysign(1.0, c)
+    def scaled(n: nf.literal, x, c: nf.literal, y, s):
+        i = nf.grid(1)
+        v = x[i]
+        for _ in nf.unroll(range(n)):
+            v = 2 * v
+        y[i] = math.copysign(v, c) * s
 
-    import math
+    for n, c, s in ((1, 0.0, 1.5), (1, 0.0, 2.5), (1, -0.0, 2.5), (2, -0.0, 2.5),
+                    (2, 0.0, 0.5), (1, 0.0, 1.5)):
+        x, y = np.arange(2.0), np.zeros(2)
+        scaled[1, 2](n, x, c, y, s)
+        np.testing.assert_array_equal(y, math.copysign(2.0**n, c)*x*s)
+    assert known(scaled) == 4
 
-    for c in (0.0, -0.0, 0.0):
-        y = np.zeros(2)
-        signs[1, 2](y, c)
-        np.testing.assert_array_equal(y, math.copysign(1, c))
+
+def test_what_is_written_beside_frozen_numbers_is_noticed():
+    @nf.rawkernel
+    def doubled(n: nf.literal, x, y):
+        y[nf.grid(1)] = n * x[nf.grid(1)]
+
+    x, y = np.arange(3.0), np.ones(3)
+    doubled[1, 3](2, x, y)
+    v = nf.Variable(y, requires_grad=True)
+    loss = (v*v).sum()
+    doubled[1, 3](2, x, y)
+    with pytest.raises(InplaceModificationError):
+        loss.backward()
 
 
 def test_a_saved_array_that_is_written_again_is_noticed(scale):
