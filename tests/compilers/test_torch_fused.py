@@ -11,6 +11,7 @@ from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
 import nbfused as nf  # noqa: E402
 from nbfused import ops  # noqa: E402
+from nbfused.errors import KernelTypeError  # noqa: E402
 
 X = np.random.default_rng(5).standard_normal((6, 4))
 W = np.linspace(0.5, 1.5, 4)
@@ -197,3 +198,26 @@ def test_inductor_agrees():
     found = gradients(torch.compile(program(by_numpy), fullgraph=True), leaves())
     for a, b in zip(found, gradients(program(plain), leaves()), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_random_numbers_of_pytorch_are_drawn_once():
+    @nf.fuse
+    def noisy(x):
+        return ops.exp(x*torch.rand(4, dtype=torch.float64))
+
+    x = torch.tensor(X, requires_grad=True)
+    y = torch.compile(lambda t: noisy(t), fullgraph=True, backend="aot_eager")(x)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, (y*torch.log(y)/x).detach(), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::nbfused.errors.NbFusedPerformanceWarning")
+def test_other_random_numbers_are_not_differentiated():
+    @nf.fuse
+    def noisy(x):
+        return ops.exp(x*torch.as_tensor(np.random.default_rng().standard_normal(4)))
+
+    x = torch.tensor(X, requires_grad=True)
+    y = torch.compile(lambda t: noisy(t), fullgraph=True, backend="aot_eager")(x)
+    with pytest.raises(KernelTypeError, match="pass them as arguments"):
+        y.sum().backward()

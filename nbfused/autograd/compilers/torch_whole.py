@@ -4,9 +4,9 @@ The op runs the function as it is called elsewhere, by its plan.  What its resul
 is found by running the function on tensors without elements.  A function is traced step
 by step instead where one op would not be right, or not fast: where it changes an
 argument or returns a view of one, which the compiler has to know; where it takes
-numbers, which it may ask for; where it multiplies matrices, as the gradient would do so
-again, having saved nothing but the arguments; and in a program that is exported, as no
-other process knows the function.
+numbers, which it may ask for; where it draws random numbers or multiplies matrices, as
+the gradient would do so again, having saved nothing but the arguments; and in a program
+that is exported, as no other process knows the function.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _look(call: Callable[..., Any], leaves: Sequence[Any]) -> Structure | None:
 
         def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (),
                                kwargs: Any = None) -> Any:
-            if _is_dear(operation._schema.name):
+            if torch.Tag.nondeterministic_seeded in operation.tags or _is_dear(
+                    operation._schema.name):
                 dear.append(operation)
             return operation(*args, **(kwargs or {}))
 

@@ -187,9 +187,26 @@ class Fused(PickledByName):
             from ...autograd.compilers.torch_whole import WholeOps
 
             name = re.sub(r"\W", "_", self.kernel_name)
-            self._ops = WholeOps(name, self.function, self,
-                                 lambda derived: Fused(derived, f"{name}_derived"))
+            self._ops = WholeOps(name, self.function, self, self._derived)
         return self._ops(args, kwargs)
+
+    def _derived(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
+        """A derivative of the function, fused; refused if it is of another each time.
+
+        It computes the function again.
+        """
+        fused = Fused(derivative, f"{self.kernel_name}_derived")
+
+        def call(*arrays: Any) -> Any:
+            made = fused(*arrays)
+            if fused._warned:
+                raise KernelTypeError(
+                    f"fuse: {self.kernel_name} reads arrays that may be others at the "
+                    "next call, such as random ones, and its derivative in a compiled "
+                    "program computes it again; pass them as arguments")
+            return made
+
+        return call
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Tell what a call with these arguments launches, and what that saves.
