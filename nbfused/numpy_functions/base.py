@@ -61,7 +61,11 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 def axis_of(axis: Any, ndim: int) -> int:
     """An axis counted from the front; `AxisError` if there is none of that number."""
-    k = index(axis)
+    try:
+        k = index(axis)
+    except TypeError:
+        raise KernelTypeError(f"'axis' is {axis!r}; expected an integer, one axis"
+                              ) from None
     if not -ndim <= k < ndim:
         raise np.exceptions.AxisError(k, ndim)
     return k % ndim

@@ -92,7 +92,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 @implements("unique")
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
            return_counts: bool = False, axis: Any = None, *,
-           equal_nan: bool = True) -> Any:
+           equal_nan: bool = True, sorted: bool = True) -> Any:
     """The different elements in order; gradients go to the first of equal ones."""
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan,
                                "return_inverse": return_inverse,

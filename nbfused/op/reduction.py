@@ -34,6 +34,7 @@ from .base import (
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
+from .keywords import as_numpy, other_keywords
 from .scalar import scalar_function
 
 __all__ = ["Reduction", "reduction"]
@@ -50,6 +51,11 @@ class Reduction(Func):
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types.
         self._known: dict[tuple[Any, ...], CachedCall] = {}
+
+    def take_keywords(self, function: Callable[..., Any]) -> None:
+        """Take the keywords of the function of NumPy that this is, as NumPy has it."""
+        self.keywords = other_keywords(function, self.options)
+        self.options = self.parameters.options = (*self.options, *self.keywords)
 
     def made_of(self) -> tuple[Any, ...]:
         """The map and the combine, from which a copy can be made."""
@@ -135,6 +141,9 @@ class Reduction(Func):
             Of the elements before they are combined, and so of the accumulator.
         out : array, optional
             Where to store.
+        **kwargs
+            Numbers and arrays by name; of functions that are NumPy's, its keywords
+            `where` and `initial`.
 
         Raises
         ------
@@ -149,6 +158,9 @@ class Reduction(Func):
         known = self._known.get(key) if plain else None
         if known is not None:
             return known(args, out)
+        if kwargs and not self.keywords.keys().isdisjoint(kwargs):
+            return as_numpy(self.__name__, *args, axis=axis, keepdims=keepdims,
+                            dtype=dtype, out=out, **kwargs)
         values = self.parameters.bind(args, kwargs)
         shapes = [extents(v) for v in values]
         kinds = tuple(map(kind_of, values))

@@ -14,14 +14,16 @@ from ...specs import Map
 from ..tape import apply
 from .functions import numpy_function, with_arrays
 from .methods import is_operand, no_operation
-from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
+from .ufuncs import (
+    given_options,
+    in_loop_dtype,
+    method_name,
+    own_keywords,
+    taken_keywords,
+    ufunc_operation,
+)
 
 __all__ = ["NumpyProtocols"]
-
-#: Keywords of a ufunc's methods that are honoured.
-_TAKEN = {"__call__": frozenset({"dtype", "casting"}),
-          "reduce": frozenset({"dtype", "axis", "keepdims"}),
-          "accumulate": frozenset({"dtype", "axis"}), "outer": frozenset()}
 
 
 def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
@@ -71,9 +73,13 @@ class NumpyProtocols:
             raise KernelTypeError(
                 f"out: {what} does not store results of Variables; take the result, or "
                 "use the nbfused op with out= inside no_grad()")
-        given = given_options(what, kwargs, _TAKEN[method])
-        return op(*inputs, **given) if method != "__call__" else \
-            op(*in_loop_dtype(ufunc, inputs, **given))
+        taken = taken_keywords(ufunc, method)
+        if method != "__call__":
+            return op(*inputs, **given_options(what, kwargs, taken))
+        own = own_keywords(op)
+        given = given_options(what, kwargs, taken | own)
+        named = {k: given.pop(k) for k in own & given.keys()}
+        return op(*in_loop_dtype(ufunc, inputs, **given), **named)
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,10 @@ from ...errors import KernelTypeError
 from ...registry.operations import NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from .methods import no_operation
+from .methods import unsupported
 
-__all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
-           "ufunc_operation"]
+__all__ = ["given_options", "in_loop_dtype", "method_name", "own_keywords",
+           "taken_keywords", "ufunc_name", "ufunc_operation"]
 
 #: `ufunc.reduce` by another name.
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
@@ -27,6 +29,13 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "m
 _ASSOCIATIVE = frozenset((
     *_REDUCTIONS, "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"))
+#: Keywords of a ufunc's methods that are honoured.
+_TAKEN: Mapping[str, frozenset[str]] = {
+    "__call__": frozenset({"dtype", "casting"}),
+    "reduce": frozenset({"dtype", "axis", "keepdims"}),
+    "accumulate": frozenset({"dtype", "axis"})}
+#: Those of ``reduce`` where it is one of NumPy's reductions.
+_STARTED = frozenset({"initial", "where"})
 #: NumPy's keywords that say nothing: they have their defaults.
 _DEFAULTS: Mapping[str, Any] = {
     "casting": "same_kind", "order": "K", "subok": True, "dtype": None, "where": True,
@@ -66,6 +75,21 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     return NUMPY.get(f"numpy.{name}") if op is None else op
 
 
+@lru_cache(maxsize=256)
+def own_keywords(op: Callable[..., Any]) -> frozenset[str]:
+    """Keywords of a function of the table beside those of every ufunc: `axis`, say."""
+    if not isinstance(op, FunctionType):
+        return frozenset()
+    return frozenset(p.name for p in inspect.signature(op).parameters.values()
+                     if p.kind is p.KEYWORD_ONLY)
+
+
+def taken_keywords(ufunc: np.ufunc, method: str) -> frozenset[str]:
+    """Keywords of a method that are honoured, beside `out`."""
+    started = method == "reduce" and ufunc.__name__ in _REDUCTIONS
+    return _TAKEN.get(method, frozenset()) | (_STARTED if started else frozenset())
+
+
 def _reduction(name: str) -> Callable[..., Any]:
     """The op, with the default axis of `ufunc.reduce`."""
     return lambda a, axis=0, **options: OPS[name](a, axis=axis, **options)
@@ -91,15 +115,14 @@ def given_options(what: str, kwargs: Mapping[str, Any],
     """
     given = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
     for name in given.keys() - taken:
-        raise no_operation(
-            f"{what}: '{name}' is not supported on what nbfused computes, got "
-            f"{given[name]!r}; leave it out, choose with nf.ops.where, or call it on "
-            "arrays")
+        raise unsupported(what, name, given[name])
     return given
 
 
 def _is_default(name: str, value: Any) -> bool:
     if name == "initial" and value is np._NoValue:
+        return True
+    if name == "subok":  # there are no subclasses
         return True
     return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and \
         value == _DEFAULTS[name]
