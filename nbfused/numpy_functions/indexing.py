@@ -11,8 +11,8 @@ from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
-from ..errors import KernelTypeError
-from .base import as_arrays, as_given, axis_of, implements, index_array, ops, shape_of
+from ..errors import KernelTypeError, ShapeError
+from .base import as_arrays, as_given, implements, index_array, lined, ops, shape_of
 
 __all__: list[str] = []
 
@@ -21,12 +21,11 @@ __all__: list[str] = []
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
          mode: str = "raise") -> Any:
     """The elements at indices along an axis, or of the flattened array."""
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
+    a, axis = lined(a, axis)
     if isinstance(indices, (int, np.integer, list, tuple)):
         host = np.asarray(indices, None if np.size(indices) else np.int64)
         indices = index_array(host, a, indices)
-    extent = shape_of(a)[axis_of(axis, len(shape_of(a)))]
+    extent = shape_of(a)[axis]
     if mode == "wrap":
         indices = ops.remainder(indices, extent)
     elif mode == "clip":
@@ -95,10 +94,12 @@ def extract(condition: Any, arr: Any) -> Any:
 @implements("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """Slices along an axis where a condition holds."""
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
+    a, axis = lined(a, axis)
     chosen = host_of(condition, "compress") if hasattr(condition, "shape") else \
         np.asarray(condition)
+    if chosen.ndim != 1:
+        raise ShapeError(f"numpy.compress: 'condition' has shape {chosen.shape}, "
+                         "expected one dimension; numpy.extract takes more")
     rows = index_array(np.flatnonzero(chosen), a, condition)
     return ops.take(a, rows, axis=axis, out=out)
 

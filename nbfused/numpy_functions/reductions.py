@@ -15,6 +15,7 @@ from ..arrays import dtype_of
 from ..errors import ShapeError
 from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
+from ..specs.shapes import names_only_element
 from .base import (
     axes_of,
     axis_of,
@@ -340,7 +341,8 @@ def ufunc_reduce(name: str, combine: Callable[..., Any], array: Any, axis: Any =
                  dtype: Any = None, keepdims: bool = False, out: Any = None) -> Any:
     """The result of an associative ufunc over all elements along some axes."""
     x = _in_result_dtype(name, array, dtype)
-    axes = axes_of(axis, len(shape_of(x)))
+    only = not shape_of(x) and names_only_element(axis)
+    axes = () if only else axes_of(axis, len(shape_of(x)))
     if not [k for k in axes if shape_of(x)[k] != 1]:
         # NumPy starts with the identity, which makes one number positive.
         x = combine(x, 0) if name in ("gcd", "hypot") else copied(x)

@@ -13,6 +13,7 @@ from ..autograd.numpy_api.methods import refuse_options
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
 from ..specs import Map
+from ..specs.shapes import names_only_element
 from .base import (
     axes_of,
     axis_of,
@@ -53,6 +54,8 @@ def ravel(a: Any, order: str = "C") -> Any:
 @implements("squeeze")
 def squeeze(a: Any, axis: Any = None) -> Any:
     """`a` without axes of extent 1."""
+    if not shape_of(a) and names_only_element(axis):
+        axis = None  # as NumPy has it
     if not isinstance(axis, (tuple, list)):
         return ops.squeeze(a, axis)
     for k in sorted(axes_of(axis, len(shape_of(a))), reverse=True):

@@ -17,6 +17,7 @@ from .base import (
     floating,
     implements,
     index_array,
+    lined,
     ops,
     permuted,
     shape_of,
@@ -49,7 +50,7 @@ def _flattened(a: Any, axis: Any) -> tuple[Any, int]:
 @implements("argsort")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
     """The indices that sort along an axis."""
-    a, at = _flattened(a, axis)
+    a, at = lined(a, axis)
     return _argsort(a, axis=at - len(shape_of(a)), kind="stable" if stable else kind)
 
 

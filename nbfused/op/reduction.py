@@ -19,7 +19,7 @@ from ..scalar.ir.nodes import Function, Value
 from ..scalar.parse.functions import parse
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
-from ..specs.shapes import Axes, normalize_axes
+from ..specs.shapes import Axes, names_only_element, normalize_axes
 from ..specs.vjp.functions import compose, identity
 from ..support.display import SourceText
 from ..support.forks import cached_property
@@ -44,6 +44,8 @@ class Reduction(Func):
     """A reduction over axes, with NumPy's keywords."""
 
     options: tuple[str, ...] = ("axis", "keepdims", "dtype", "out")
+    #: Whether it is a reduction of NumPy's.
+    is_numpys = False
 
     def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
                  post: Callable[..., Any] | None, identity: float) -> None:
@@ -54,6 +56,7 @@ class Reduction(Func):
 
     def take_keywords(self, function: Callable[..., Any]) -> None:
         """Take the keywords of the function of NumPy that this is, as NumPy has it."""
+        self.is_numpys = True
         self.keywords = other_keywords(function, self.options)
         self.options = self.parameters.options = (*self.options, *self.keywords)
 
@@ -166,6 +169,8 @@ class Reduction(Func):
         kinds = tuple(map(kind_of, values))
         ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
                     if k == "element"), default=0)
+        if ndim == 0 and self.is_numpys and names_only_element(axis):
+            axis = None  # as NumPy's have it
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
         name = None if dtype is None else check_dtype(dtype).name
         keep = boolean(keepdims, self.parameters.name, "keepdims")

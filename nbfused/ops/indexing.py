@@ -20,7 +20,7 @@ from ..scalar.language.names import load
 from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.base import Shape
-from ..specs.shapes import normalize_axis
+from ..specs.shapes import names_only_element, normalize_axis
 from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
 from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
@@ -99,6 +99,8 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
         return as_numpy("take", x, indices, axis=axis, out=out, **keywords)
     for given, name in ((x, "x"), (indices, "indices")):
         check_array(given, "take", name)
+    if not len(x.shape) and names_only_element(axis):
+        x = reshape(x, (1,))  # as NumPy has it
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
         dtype = dtype_of(indices)

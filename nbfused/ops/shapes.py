@@ -23,7 +23,11 @@ from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..specs import View
 from ..specs.base import Shape
-from ..specs.shapes import check_permutation, normalize_axis
+from ..specs.shapes import (
+    check_permutation,
+    names_only_element,
+    normalize_axis,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -184,6 +188,8 @@ def squeeze(x: AnyArray,
     if isinstance(axis, (tuple, list)):
         return as_numpy("squeeze", x, axis)
     ndim = len(checked_shape(x, "squeeze"))
+    if not ndim and names_only_element(axis):
+        axis = None  # as NumPy has it
     axes = [a for a, n in enumerate(x.shape) if n == 1] if axis is None else \
         [normalize_axis(axis, ndim)]
     for a in axes:
