@@ -12,7 +12,16 @@ from ..autograd import Variable
 from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError, ShapeError
-from .base import as_arrays, as_given, implements, index_array, lined, ops, shape_of
+from .base import (
+    as_arrays,
+    as_given,
+    axis_of,
+    implements,
+    index_array,
+    lined,
+    ops,
+    shape_of,
+)
 
 __all__: list[str] = []
 
@@ -114,3 +123,27 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         made.append(ops.reshape(x, tuple(-1 if k == j else 1
                                          for j in range(len(args)))))
     return tuple(made)
+
+
+@implements("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
+    """Windows along axes, whose elements are along new last axes: a copy."""
+    extents = window_shape if isinstance(window_shape, (tuple, list)) else (
+        window_shape,)
+    ndim = len(shape_of(x))
+    given = (axis,) if isinstance(axis, int) else axis
+    axes = tuple(range(ndim)) if given is None else tuple(
+        axis_of(k, ndim) for k in given)
+    if len(axes) != len(extents):
+        raise ShapeError(f"sliding_window_view: 'window_shape' has {len(extents)} "
+                         f"extents for {len(axes)} axes; give one for each")
+    for at, extent in zip(axes, extents, strict=True):
+        count = shape_of(x)[at] - extent + 1
+        if extent < 0 or count < 1:
+            raise ShapeError(f"sliding_window_view: a window of {extent} along axis "
+                             f"{at} of extent {shape_of(x)[at]}; expected one within")
+        places = np.arange(count)[:, None] + np.arange(extent)
+        found = ops.take(x, index_array(places, x), axis=at)
+        last = len(shape_of(found))
+        x = ops.transpose(found, [k for k in range(last) if k != at + 1] + [at + 1])
+    return x

@@ -127,6 +127,7 @@ class ArrayMethods(TableMethods):
     dtype: Any
     shape: Any
     ndim: Any
+    item: Any
 
     __neg__: Any = _unary("negative")
     __pos__: Any = _unary("positive")
@@ -175,6 +176,13 @@ class ArrayMethods(TableMethods):
     __ixor__: Any = _copied_in_place("__xor__", "^")
     __ilshift__: Any = _copied_in_place("__lshift__", "<<")
     __irshift__: Any = _copied_in_place("__rshift__", ">>")
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """`round` of one element, as NumPy's numbers have it: an integer of Python."""
+        if self.ndim:
+            raise TypeError(f"round() takes one number, this has shape {self.shape}; "
+                            "use numpy.round")
+        return round(self.item()) if ndigits is None else self.round(ndigits)
 
     def __divmod__(self, other: Any) -> Any:
         return (self // other, self % other) if is_operand(other) else NotImplemented

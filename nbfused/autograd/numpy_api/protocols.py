@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dis import opmap
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map
+from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
 from .methods import is_operand, no_operation
@@ -23,7 +26,7 @@ from .ufuncs import (
     ufunc_operation,
 )
 
-__all__ = ["NumpyProtocols"]
+__all__ = ["NumpyProtocols", "check_no_store"]
 
 
 def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
@@ -42,6 +45,33 @@ def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) ->
     changed[...] = OPS["add_at"](target, values, index=indices)
 
 
+#: The error where NumPy makes an array of a Variable, or stores it into one.
+_NO_ARRAY = (
+    "a Variable does not become a NumPy array by itself, as its gradient would be "
+    "lost; use .to_numpy() if none is wanted, else NumPy's functions, not methods of "
+    "arrays (numpy.dot(a, x)), numpy.stack([x, y]) in place of numpy.array, and store "
+    "into a Variable, as nf.Variable(numpy.zeros(3))")
+
+
+#: The instruction ``array[index] = x``.
+_STORE = opmap["STORE_SUBSCR"]
+
+
+def check_no_store(x: Any, caller: FrameType) -> None:
+    """Refuse ``array[k] = x``, for which NumPy asks a Variable for its number.
+
+    Its gradient would be lost, and nobody would see it.
+
+    Raises
+    ------
+    TypeError
+        The caller's line does that.
+    """
+    if x.requires_grad and recording() and \
+            caller.f_code.co_code[caller.f_lasti] == _STORE:
+        raise TypeError(_NO_ARRAY)
+
+
 class NumpyProtocols:
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
 
@@ -52,8 +82,7 @@ class NumpyProtocols:
         data = getattr(self, "_value", None)
         if type(data) is np.ndarray and data.dtype.kind in "biu":
             return np.array(data, dtype, copy=copy)
-        raise TypeError("a Variable does not become a NumPy array by itself, as its "
-                        "gradient would be lost; use .to_numpy()")
+        raise TypeError(_NO_ARRAY)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:

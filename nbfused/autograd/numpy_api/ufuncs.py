@@ -14,7 +14,7 @@ import numpy as np
 from ...arrays import check_dtype, dtype_of
 from ...arrays.traced import TracedNumber
 from ...errors import KernelTypeError
-from ...registry.operations import NUMPY, OPS
+from ...registry.operations import NAMESPACES, NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
 from .methods import unsupported
@@ -59,7 +59,7 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     """The op or vocabulary function that implements a ufunc's method."""
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
-        return None
+        return _of_scipy(ufunc) if method == "__call__" else None
     if method == "reduce" and name in _REDUCTIONS:
         return _reduction(_REDUCTIONS[name])
     if method != "__call__":
@@ -73,6 +73,16 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     if found is not None and found.op in VOCABULARY:
         return _vocabulary(found.op)
     return NUMPY.get(f"numpy.{name}") if op is None else op
+
+
+def _of_scipy(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """The function of `nbfused.array_api.special` for one of ``scipy.special``."""
+    module, _, name = ufunc_name(ufunc).rpartition(".")
+    if module != "scipy.special":
+        return None
+    found: Callable[..., Any] | None = getattr(
+        NAMESPACES["array_api"].special, name, None)
+    return found
 
 
 @lru_cache(maxsize=256)
