@@ -10,8 +10,8 @@ import nbfused as nf
 special = pytest.importorskip("scipy.special")
 
 #: Each test fuses a function of its own.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::nbfused.errors.NbFusedPerformanceWarning")
+pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings(
+    "ignore::nbfused.errors.NbFusedPerformanceWarning")]
 
 X = np.array([0.25, 0.5, 0.75, 0.9])
 OF_ONE = ("gammaln", "expit", "erf", "erfc", "psi", "log_expit", "i0", "i1", "logit",

@@ -21,6 +21,8 @@ from nbfused.numpy_functions.refused import REFUSED
 from tests.numpy_functions.calls import NONE, VALUES, call_of
 from tests.numpy_functions.test_namespace import FOUND
 
+pytestmark = pytest.mark.interpreted
+
 FUNCTIONS = sorted(FOUND.keys() - REFUSED.keys())
 #: Keywords that some functions refuse, on arrays; on Variables these as well.
 MAY_REFUSE = frozenset({"aweights", "axes", "copy", "device", "fweights", "hermitian",

@@ -13,6 +13,8 @@ from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 from tests.numpy_functions.agreement import check
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 X = np.array([[1.5, -2.0, 0.5], [4.0, np.nan, 3.0]])
 F, H = X.astype(np.float32), X.astype(np.float16)
 N, B = np.array([[3, -1, 2], [7, 0, 5]], np.int8), np.array([[True, False, True]])

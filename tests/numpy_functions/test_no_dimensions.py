@@ -14,6 +14,8 @@ import nbfused as nf
 from nbfused.errors import NbFusedPerformanceWarning
 from tests.numpy_functions.test_namespace import FOUND
 
+pytestmark = pytest.mark.interpreted
+
 ONE = np.array(2.5)
 #: Further arguments of functions that need some.
 FURTHER: dict[str, tuple[Any, ...]] = {

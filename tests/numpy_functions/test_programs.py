@@ -18,8 +18,8 @@ from tests.refusal import refused
 from tests.variants import sampled
 
 #: Each test fuses a function of its own.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::nbfused.errors.NbFusedPerformanceWarning")
+pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings(
+    "ignore::nbfused.errors.NbFusedPerformanceWarning")]
 
 PROGRAMS = {p.__name__: p for p in (*SIMULATIONS, *LEARNING, *STATISTICS)}
 #: Those that are fused at once.
