@@ -136,7 +136,7 @@ def test_methods_of_variables():
                                   Y.reshape((3, 2), order="F"))
     np.testing.assert_array_equal(x.flatten("F").data, Y.flatten("F"))
     assert (round(x[0, 0]), float(round(x[0, 1] / 3, 2))) == (2, -0.67)
-    with pytest.raises(TypeError, match="use numpy.round"):
+    with pytest.raises(TypeError, match=r"use numpy\.round"):
         round(x)
     with refused(KernelTypeError, "reshape", "'order'", "got 'A'", "transpose"):
         x.reshape((3, 2), order="A")

@@ -164,9 +164,10 @@ def _array_of(tree: Any) -> Any:
     if not _traced(tree):
         return _symbol(_call(np.asarray, tree))
     if isinstance(tree, TracedNumber):
+        number: Any = tree
         truth, other = (_symbol(_call(make, (), dtype)) for make, dtype in (
-            (np.ones, bool), (np.zeros, tree.dtype)))
-        return np.where(truth, tree, other)
+            (np.ones, bool), (np.zeros, number.dtype)))
+        return np.where(truth, number, other)
     return np.stack([_array_of(x) for x in tree]) if isinstance(
         tree, (list, tuple)) else tree
 
