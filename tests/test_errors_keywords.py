@@ -256,7 +256,9 @@ def test_an_operation_of_a_kernel_has_two_derivatives():
 SIGNATURES = {
     "exp": "(x, *, out=None, dtype=None, where=True, casting='same_kind')",
     "swish": "(x, beta=1.0, *, out=None, dtype=None, where=True, casting='same_kind')",
-    "sum": "(x, *, axis=None, keepdims=False, dtype=None, out=None)",
+    "logsumexp": "(x, *, axis=None, keepdims=False, dtype=None, out=None)",
+    "sum": "(x, *, axis=None, keepdims=False, dtype=None, out=None, "
+           "initial=<no value>, where=<no value>)",
     "softmax": "(x, *, axis=-1, out=None)",
 }
 

@@ -23,7 +23,7 @@ from ..errors import NotDifferentiableError
 from ..numpy_functions.base import is_value, ops
 from ..numpy_functions.elementwise import vocabulary
 from .dtypes import promoted
-from .face import unary
+from .face import binary, unary
 
 __all__: list[str] = []
 
@@ -48,12 +48,25 @@ def _entr(x: Any) -> Any:
     return ops.where(ops.isnan(x), x, found)
 
 
+def _times_logarithm(logarithm: str, least: float) -> Callable[..., Any]:
+    """``x * log(y)``, which is 0 where `x` is, whatever the logarithm is there."""
+    def call(x: Any, y: Any) -> Any:
+        endless = ops.logical_or(ops.less_equal(y, least), ops.isinf(y))
+        nothing = ops.logical_and(ops.equal(x, 0), endless)
+        safe = ops.where(nothing, least + 1.0, y)
+        return ops.multiply(x, ops[logarithm](safe))
+
+    return call
+
+
 def _ndtr(x: Any) -> Any:
     return ops.multiply(0.5, vocabulary("erfc", ops.multiply(x, -math.sqrt(0.5))))
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
     "logit": _logit, "entr": _entr, "ndtr": _ndtr}
+_OF_TWO: dict[str, Callable[..., Any]] = {
+    "xlogy": _times_logarithm("log", 0.0), "xlog1py": _times_logarithm("log1p", -1.0)}
 
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
@@ -99,7 +112,7 @@ _WITHOUT_RULE = (
     "ellipkm1 erfcx exp1 exp10 exprel expi expn fdtr fdtrc fdtri gammainccinv "
     "gammaincinv gammasgn gdtr gdtrc huber hyp1f1 inv_boxcox inv_boxcox1p i1e j0 j1 k0 "
     "k0e k1 k1e kl_div lpmv nbdtr nbdtrc nbdtri pdtr pdtrc pdtri poch pseudo_huber "
-    "polygamma radian rgamma sindg spence tandg xlog1py y0 y1 yn zeta zetac")
+    "polygamma radian rgamma sindg spence tandg y0 y1 yn zeta zetac")
 
 
 def _by_first(a: Any, b: Any) -> Any:
@@ -136,6 +149,7 @@ def _by_scipy(name: str, rules: tuple[Callable[..., Any] | None, ...],
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"``scipy.special.{name}``, computed on the host."
+    call.on_host = True  # type: ignore[attr-defined]
     return call
 
 
@@ -170,6 +184,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
        for name, inner in _VOCABULARY.items()},
     **{name: unary(name, "real floating", compute)
        for name, compute in _COMPOSED.items()},
+    **{name: binary(name, "real floating", compute)
+       for name, compute in _OF_TWO.items()},
     **_host}
 globals().update(_FUNCTIONS)
 __all__ += sorted(_FUNCTIONS)

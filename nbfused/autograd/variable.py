@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, SupportsIndex
@@ -18,7 +19,7 @@ from .gradients import check_gradient
 from .graph import Edge, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods
-from .numpy_api.protocols import NumpyProtocols
+from .numpy_api.protocols import NumpyProtocols, check_no_store
 from .numpy_api.standard_methods import StandardMethods
 from .tape import PLAIN, apply, backward
 
@@ -237,9 +238,11 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
         return bool(self.item())
 
     def __float__(self) -> float:
+        check_no_store(self, sys._getframe(1))
         return float(self.item())  # type: ignore[arg-type]
 
     def __int__(self) -> int:
+        check_no_store(self, sys._getframe(1))
         return int(self.item())  # type: ignore[arg-type]
 
     def __index__(self) -> int:

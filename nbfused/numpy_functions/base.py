@@ -15,10 +15,12 @@ from ..autograd import Variable
 from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
+from ..specs.shapes import names_only_element
 
 __all__ = [
     "as_arrays", "as_given", "axes_of", "axis_of", "converted", "copied", "detached",
-    "floating", "implements", "index_array", "is_value", "ops", "permuted", "sequence",
+    "floating", "implements", "index_array", "is_value", "lined", "ops", "permuted",
+    "sequence",
     "shape_of", "sizes", "stored", "truth",
 ]
 
@@ -61,10 +63,25 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 def axis_of(axis: Any, ndim: int) -> int:
     """An axis counted from the front; `AxisError` if there is none of that number."""
-    k = index(axis)
+    try:
+        k = index(axis)
+    except TypeError:
+        raise KernelTypeError(f"'axis' is {axis!r}; expected an integer, one axis"
+                              ) from None
     if not -ndim <= k < ndim:
         raise np.exceptions.AxisError(k, ndim)
     return k % ndim
+
+
+def lined(a: Any, axis: Any) -> tuple[Any, int]:
+    """An array and the axis along which its elements are.
+
+    They are in one line for None, as is the only one of an array without dimensions,
+    whose axis is 0 or -1, where NumPy's functions written in C take it so.
+    """
+    if axis is None or (not shape_of(a) and names_only_element(axis)):
+        return ops.reshape(a, (-1,)), 0
+    return a, axis_of(axis, len(shape_of(a)))
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ else is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,13 +39,21 @@ def _on_host(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        like = next(x for x in (*args, *kwargs.values()) if is_value(x))
+        like = next(filter(is_value, _leaves((*args, *kwargs.values()))))
         made = function(*(_plain(x, name) for x in args),
                         **{k: _plain(x, name) for k, x in kwargs.items()})
         return _as_given(made, like)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
+
+
+def _leaves(found: Iterable[Any]) -> Iterator[Any]:
+    for x in found:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x
 
 
 def _as_given(made: Any, like: Any) -> Any:
@@ -192,21 +200,33 @@ def union1d(ar1: Any, ar2: Any) -> Any:
     return unique(_both(ar1, ar2))
 
 
-def _chosen(name: str, keep: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Any:
+def _chosen(name: str, keep: Callable[..., np.ndarray]) -> Any:
     """Elements of the first array, or of both, that a rule on the host keeps."""
     def call(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
         both = _both(ar1, ar2)
         first, second = (host_of(x, name).reshape(-1) for x in (ar1, ar2))
-        values = keep(first, second)
+        values = keep(first, second, assume_unique)
         whole = np.concatenate([first, second])
-        places = [int(np.flatnonzero(whole == v)[0]) for v in values]
+        places = [int(np.flatnonzero((whole == v) | ((v != v) & (whole != whole)))[0])
+                  for v in values]
         return ops.take(both, index_array(np.asarray(places, np.int64), both), axis=0)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
 
 
-intersect1d = _chosen("intersect1d", np.intersect1d)
+@implements("intersect1d")
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False,
+                return_indices: bool = False) -> Any:
+    """The different elements that both arrays have, in order, and where they are."""
+    one, other = (host_of(x, "intersect1d") for x in (ar1, ar2))
+    _, *places = np.intersect1d(one, other, assume_unique, return_indices=True)
+    first, second = (index_array(np.asarray(k, np.int64), ar1) for k in places)
+    found = ops.take(_both(ar1, ar2), first, axis=0)  # of their common dtype
+    return (found, as_given(first, ar1), as_given(second, ar1)) if return_indices \
+        else found
+
+
 setdiff1d = _chosen("setdiff1d", np.setdiff1d)
 setxor1d = _chosen("setxor1d", np.setxor1d)
 

@@ -17,6 +17,7 @@ from .base import (
     implements,
     index_array,
     is_value,
+    lined,
     ops,
     shape_of,
     stored,
@@ -71,9 +72,7 @@ _cumprod = computed("cumprod", _running("cumprod"), _product_rule)
 
 
 def _along(a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
-    axis = axis_of(axis, len(shape_of(a)))
+    a, axis = lined(a, axis)
     kind = dtype_of(a) if dtype is None else np.dtype(dtype)
     if dtype is None and kind.kind in "biu" and kind.itemsize < 8:
         kind = np.dtype("uint64" if kind.kind == "u" else "int64")
@@ -111,10 +110,10 @@ def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None,
 
 def _cumulative(name: str, of: Any, initial: int, x: Any, axis: Any, dtype: Any,
                 out: Any, include_initial: bool) -> Any:
-    if axis is None and len(shape_of(x)) != 1:
+    if axis is None and len(shape_of(x)) > 1:
         raise ValueError(f"numpy.{name}: 'axis' must be given for an array of "
                          f"{len(shape_of(x))} dimensions")
-    axis = 0 if axis is None else axis_of(axis, len(shape_of(x)))
+    x, axis = lined(x, axis)
     if not include_initial:
         return of(x, axis, dtype, out)
     made = of(x, axis, dtype)

@@ -21,6 +21,7 @@ from .base import (
     ops,
     sequence,
     shape_of,
+    stored,
     truth,
 )
 from .library import native, without_gradient
@@ -82,7 +83,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @implements("choose")
-def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """The element of the choice that an index names."""
     given = as_arrays([a, *sequence(choices, "numpy.choose")], "numpy.choose")
     a, found = given[0], given[1:]
@@ -97,7 +98,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     stacked = ops.stack([ops.broadcast_to(x, shape) for x in _alike(found)])
     from .indexing import take_along_axis
     index = ops.expand_dims(ops.broadcast_to(a, shape), 0)
-    return ops.squeeze(take_along_axis(stacked, index, 0), 0)
+    return stored(ops.squeeze(take_along_axis(stacked, index, 0), 0), out)
 
 
 def _alike(arrays: list[Any]) -> list[Any]:
@@ -279,15 +280,15 @@ def iscomplexobj(x: Any) -> bool:
 
 
 @implements("isposinf")
-def isposinf(x: Any) -> Any:
+def isposinf(x: Any, out: Any = None) -> Any:
     """Whether an element is inf."""
-    return ops.equal(x, np.inf)
+    return ops.equal(x, np.inf, out=out)
 
 
 @implements("isneginf")
-def isneginf(x: Any) -> Any:
+def isneginf(x: Any, out: Any = None) -> Any:
     """Whether an element is -inf."""
-    return ops.equal(x, -np.inf)
+    return ops.equal(x, -np.inf, out=out)
 
 
 @implements("isclose")

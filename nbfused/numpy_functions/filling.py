@@ -96,9 +96,21 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
     """Numbers at equal ratios between two positive ends."""
     first, last = as_arrays([start, stop], "numpy.geomspace")
     kind = np.result_type(dtype_of(first), dtype_of(last), dtype or np.float64)
-    first, last = (ops.log(converted(x, kind)) for x in (first, last))
-    made = ops.exp(linspace(first, last, num, endpoint, axis=axis))
-    return converted(made, dtype or kind)
+    ends = [converted(x, kind) for x in (first, last)]
+    low, high = map(ops.log, ends)
+    made = ops.exp(linspace(low, high, num, endpoint))
+    exact = ends if endpoint and num > 1 else ends[:min(num, 1)]
+    return converted(moveaxis(_with_ends(made, exact), 0, axis), dtype or kind)
+
+
+def _with_ends(made: Any, ends: list[Any]) -> Any:
+    """An array whose first slice, and the last if two are given, are replaced."""
+    count, shape = shape_of(made)[0], shape_of(made)[1:]
+    if not ends:
+        return made
+    first, *last = (ops.expand_dims(ops.broadcast_to(x, shape), 0) for x in ends)
+    inner = ops.getitem(made, slice(1, count - len(last)))
+    return ops.concatenate([first, inner, *last])
 
 
 def _changes(name: str) -> Callable[[Callable[..., Any]], Callable[..., None]]:

@@ -11,8 +11,17 @@ from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
-from ..errors import KernelTypeError
-from .base import as_arrays, as_given, axis_of, implements, index_array, ops, shape_of
+from ..errors import KernelTypeError, ShapeError
+from .base import (
+    as_arrays,
+    as_given,
+    axis_of,
+    implements,
+    index_array,
+    lined,
+    ops,
+    shape_of,
+)
 
 __all__: list[str] = []
 
@@ -21,12 +30,11 @@ __all__: list[str] = []
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
          mode: str = "raise") -> Any:
     """The elements at indices along an axis, or of the flattened array."""
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
+    a, axis = lined(a, axis)
     if isinstance(indices, (int, np.integer, list, tuple)):
         host = np.asarray(indices, None if np.size(indices) else np.int64)
         indices = index_array(host, a, indices)
-    extent = shape_of(a)[axis_of(axis, len(shape_of(a)))]
+    extent = shape_of(a)[axis]
     if mode == "wrap":
         indices = ops.remainder(indices, extent)
     elif mode == "clip":
@@ -95,10 +103,12 @@ def extract(condition: Any, arr: Any) -> Any:
 @implements("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """Slices along an axis where a condition holds."""
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
+    a, axis = lined(a, axis)
     chosen = host_of(condition, "compress") if hasattr(condition, "shape") else \
         np.asarray(condition)
+    if chosen.ndim != 1:
+        raise ShapeError(f"numpy.compress: 'condition' has shape {chosen.shape}, "
+                         "expected one dimension; numpy.extract takes more")
     rows = index_array(np.flatnonzero(chosen), a, condition)
     return ops.take(a, rows, axis=axis, out=out)
 
@@ -113,3 +123,27 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         made.append(ops.reshape(x, tuple(-1 if k == j else 1
                                          for j in range(len(args)))))
     return tuple(made)
+
+
+@implements("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
+    """Windows along axes, whose elements are along new last axes: a copy."""
+    extents = window_shape if isinstance(window_shape, (tuple, list)) else (
+        window_shape,)
+    ndim = len(shape_of(x))
+    given = (axis,) if isinstance(axis, int) else axis
+    axes = tuple(range(ndim)) if given is None else tuple(
+        axis_of(k, ndim) for k in given)
+    if len(axes) != len(extents):
+        raise ShapeError(f"sliding_window_view: 'window_shape' has {len(extents)} "
+                         f"extents for {len(axes)} axes; give one for each")
+    for at, extent in zip(axes, extents, strict=True):
+        count = shape_of(x)[at] - extent + 1
+        if extent < 0 or count < 1:
+            raise ShapeError(f"sliding_window_view: a window of {extent} along axis "
+                             f"{at} of extent {shape_of(x)[at]}; expected one within")
+        places = np.arange(count)[:, None] + np.arange(extent)
+        found = ops.take(x, index_array(places, x), axis=at)
+        last = len(shape_of(found))
+        x = ops.transpose(found, [k for k in range(last) if k != at + 1] + [at + 1])
+    return x

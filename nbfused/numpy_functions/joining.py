@@ -19,6 +19,7 @@ from .base import (
     implements,
     index_array,
     is_value,
+    lined,
     ops,
     sequence,
     shape_of,
@@ -186,9 +187,7 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 @implements("repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each element several times."""
-    if axis is None:
-        a, axis = ops.reshape(a, (-1,)), 0
-    at = axis_of(axis, len(shape_of(a)))
+    a, at = lined(a, axis)
     extents = shape_of(a)
     counts = host_of(repeats, "repeat") if is_value(repeats) else np.asarray(repeats)
     if counts.size != 1:

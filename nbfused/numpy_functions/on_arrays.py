@@ -6,21 +6,29 @@ Variables without gradient on the way in, and arrays of their library on the way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
+from ..arrays import check_dtype, dtype_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked, placeholders
 from ..autograd.compilers.dynamo import called_whole
-from ..autograd.numpy_api.ufuncs import ufunc_operation
+from ..autograd.numpy_api.functions import NumpyFunction
+from ..autograd.numpy_api.ufuncs import (
+    given_options,
+    in_loop_dtype,
+    own_keywords,
+    ufunc_operation,
+)
 from ..autograd.tape import tracked_by_library
-from ..errors import TapeError
-from ..registry.operations import NUMPY, OPS
-from .base import is_value
+from ..dispatch.outputs import can_cast
+from ..errors import KernelTypeError, TapeError
+from ..registry.operations import NAMESPACES, NUMPY, OPS
+from .base import converted, is_value, ops, shape_of
 
 __all__ = ["on_arrays"]
 
@@ -36,12 +44,7 @@ def on_arrays(name: str) -> Callable[..., Any]:
     KeyError
         The table has no such function.
     """
-    found = getattr(np, name, None) if "." not in name else None
-    source: Any = ufunc_operation(found, "__call__") if isinstance(
-        found, np.ufunc) else None
-    is_operation = source is not None and name in OPS
-    if source is None:
-        source = NUMPY[f"numpy.{name}"]
+    source, is_operation = _source(name)
 
     def call(*args: Any, **options: Any) -> Any:
         if args and type(args[0]) is Variable:
@@ -64,6 +67,32 @@ def on_arrays(name: str) -> Callable[..., Any]:
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
     called_whole(call)
     return call
+
+
+def _source(name: str) -> tuple[Callable[..., Any], bool]:
+    """The function with NumPy's keywords, and whether an operation honours them."""
+    found: Any = _found_in_numpy(name)
+    if found is None:
+        return NUMPY[f"numpy.{name}"], False
+    if isinstance(found, np.ufunc):
+        operation = ufunc_operation(found, "__call__")
+        if operation is None:
+            raise KeyError(name)
+        # Those of vectors and matrices have NumPy's keywords by the wrapper alone.
+        alone = OPS.get(found.__name__) is operation and found.signature is None
+        return (operation if alone else _with_keywords(found, operation)), alone
+    function = NumpyFunction(found, NUMPY[f"numpy.{name}"])
+    return lambda *args, **options: function(args, options), False
+
+
+def _found_in_numpy(name: str) -> Any:
+    """NumPy's function of a name; None for methods, and for what a later one has."""
+    if name.startswith("ufunc."):
+        return None
+    try:
+        return reduce(getattr, name.split("."), np)
+    except AttributeError:
+        return None
 
 
 def _leaves(found: Iterable[Any]) -> Iterator[Any]:
@@ -97,3 +126,57 @@ def _unwrapped(made: Any) -> Any:
     if isinstance(made, Tracked):
         return made.held
     return made.data if isinstance(made, Variable) else made
+
+
+def _with_keywords(ufunc: np.ufunc, compute: Callable[..., Any],
+                        ) -> Callable[..., Any]:
+    """A function of a ufunc's inputs with NumPy's `out`, `where`, `dtype`, `casting`.
+
+    Elsewhere than `where`, `out` keeps its elements, and a new output has zeros.
+    """
+    name = f"numpy.{ufunc.__name__}"
+    own = own_keywords(compute)
+    taken = own | {"dtype", "casting"}
+
+    def call(*args: Any, out: Any = None, where: Any = True, **options: Any) -> Any:
+        inputs, outs = args[:ufunc.nin], args[ufunc.nin:] or _outputs(ufunc, out)
+        given = given_options(name, options, taken)
+        casting = given.get("casting", "same_kind")
+        made = compute(*in_loop_dtype(
+            ufunc, inputs, **{k: x for k, x in given.items() if k not in own}),
+            **{k: x for k, x in given.items() if k in own})
+        if where is True and not outs:
+            return made
+        results = made if isinstance(made, tuple) else (made,)
+        stored = tuple(_stored(name, x, where, y, casting) for x, y in zip(
+            results, outs or (None,) * len(results), strict=True))
+        return stored if isinstance(made, tuple) else stored[0]
+
+    return call
+
+
+def _outputs(ufunc: np.ufunc, out: Any) -> Sequence[Any]:
+    """The arrays to store to: none, or one for each result."""
+    outs = () if out is None else out if isinstance(out, tuple) else (out,)
+    if outs and len(outs) != ufunc.nout:
+        raise KernelTypeError(f"numpy.{ufunc.__name__}: 'out' has {len(outs)} arrays, "
+                              f"expected {ufunc.nout}, one for each result")
+    return outs
+
+
+def _stored(name: str, made: Any, where: Any, out: Any, casting: str) -> Any:
+    """One result where a condition holds, in `out` if that is given."""
+    if where is not True:
+        shape = np.broadcast_shapes(*map(shape_of, (made, where)))
+        made = ops.where(where, made, False if out is None else out)  # weak
+        made = made if shape_of(made) == shape else ops.broadcast_to(made, shape)
+    if out is None:
+        return made
+    wanted = dtype_of(out)
+    if not can_cast(dtype_of(made), check_dtype(wanted), casting):
+        raise KernelTypeError(f"{name}: 'out' is {wanted}, to which {dtype_of(made)} "
+                              f"does not cast under casting='{casting}'; use astype")
+    return ops.astype(converted(made, wanted), wanted, out=out)
+
+
+NAMESPACES["numpy"] = on_arrays

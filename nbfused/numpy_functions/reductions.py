@@ -15,6 +15,7 @@ from ..arrays import dtype_of
 from ..errors import ShapeError
 from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
+from ..specs.shapes import names_only_element
 from .base import (
     axes_of,
     axis_of,
@@ -207,17 +208,21 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
                         ops.min(a, axis=axis, keepdims=bool(keepdims)), out=out)
 
 
-def _is_number(a: Any) -> Any:
-    """Whether elements are no NaN; True where none can be one."""
-    return ops.logical_not(ops.isnan(a)) if dtype_of(a).kind in "fcV" else True
+def _is_number(a: Any, where: Any = True) -> Any:
+    """Whether elements are no NaN, and chosen; True where all are."""
+    chosen = True if where is _NOTHING else where
+    if dtype_of(a).kind not in "fcV":
+        return chosen
+    known = ops.logical_not(ops.isnan(a))
+    return known if chosen is True else ops.logical_and(known, chosen)
 
 
 def _skipping(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
     """A reduction of the elements that are no NaN."""
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-             keepdims: Any = False) -> Any:
-        return of(a, axis, dtype=dtype, out=out, keepdims=keepdims,
-                  where=_is_number(a))
+             keepdims: Any = False, initial: Any = _NOTHING, where: Any = True) -> Any:
+        return of(a, axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial,
+                  where=_is_number(a, where))
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -225,17 +230,23 @@ def _skipping(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
 
 nansum = _skipping("nansum", sum)
 nanprod = _skipping("nanprod", prod)
-nanmean = _skipping("nanmean", mean)
+
+
+@implements("nanmean")
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+            keepdims: Any = False, *, where: Any = True) -> Any:
+    """The mean of the elements that are no NaN."""
+    return mean(a, axis, dtype, out, keepdims, where=_is_number(a, where))
 
 
 def _skipping_spread(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-             ddof: float = 0, keepdims: Any = False, *, correction: Any = _NOTHING,
-             ) -> Any:
-        known, correct = _is_number(a), _divisor(name, ddof, correction)
-        if known is True:
-            return of(a, axis, dtype, out, correct, keepdims)
-        found = of(a, axis, dtype, None, correct, keepdims, where=known)
+             ddof: float = 0, keepdims: Any = False, *, where: Any = True,
+             mean: Any = _NOTHING, correction: Any = _NOTHING) -> Any:
+        known, correct = _is_number(a, where), _divisor(name, ddof, correction)
+        if dtype_of(a).kind not in "fcV":
+            return of(a, axis, dtype, out, correct, keepdims, where=known, mean=mean)
+        found = of(a, axis, dtype, None, correct, keepdims, where=known, mean=mean)
         enough = ops.greater(_count(known, shape_of(a), axis, bool(keepdims)), correct)
         return ops.where(enough, found, np.nan, out=out)
 
@@ -249,10 +260,14 @@ nanstd = _skipping_spread("nanstd", std)
 
 def _skipping_extremum(name: str, of: str, worst: float) -> Callable[..., Any]:
     """An extremum of what is no NaN; NaN where nothing else is."""
-    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        known = _is_number(a)
-        if known is True:
-            return ops[of](a, axis=axis, out=out, keepdims=bool(keepdims))
+    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
+             initial: Any = _NOTHING, where: Any = True) -> Any:
+        known = _is_number(a, where)
+        if known is True or initial is not _NOTHING:
+            return NUMPY[f"numpy.{of}"](a, axis, out, bool(keepdims), initial, known)
+        if where is not True:
+            raise ValueError(f"numpy.{name}: 'where' without 'initial': a result of no "
+                             "elements would have no value; give both")
         found = ops[of](ops.where(known, a, worst), axis=axis,
                                     keepdims=bool(keepdims))
         some = ops.any(known, axis=axis, keepdims=bool(keepdims))
@@ -326,7 +341,8 @@ def ufunc_reduce(name: str, combine: Callable[..., Any], array: Any, axis: Any =
                  dtype: Any = None, keepdims: bool = False, out: Any = None) -> Any:
     """The result of an associative ufunc over all elements along some axes."""
     x = _in_result_dtype(name, array, dtype)
-    axes = axes_of(axis, len(shape_of(x)))
+    only = not shape_of(x) and names_only_element(axis)
+    axes = () if only else axes_of(axis, len(shape_of(x)))
     if not [k for k in axes if shape_of(x)[k] != 1]:
         # NumPy starts with the identity, which makes one number positive.
         x = combine(x, 0) if name in ("gcd", "hypot") else copied(x)

@@ -9,9 +9,11 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
+from ..autograd.numpy_api.methods import refuse_options
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
 from ..specs import Map
+from ..specs.shapes import names_only_element
 from .base import (
     axes_of,
     axis_of,
@@ -28,20 +30,32 @@ __all__: list[str] = []
 
 
 @implements("reshape")
-def reshape(a: Any, shape: Any) -> Any:
-    """The elements in C order in another shape."""
-    return ops.reshape(a, shape)
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """The elements in another shape, read and placed in C or in Fortran's order."""
+    if copy is False:  # whether it is a view shows when it is made
+        refuse_options("numpy.reshape", {"copy": copy})
+    if order == "F":
+        extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+        made = ops.transpose(ops.reshape(ops.transpose(a), tuple(extents)[::-1]))
+    else:
+        refuse_options("numpy.reshape", {"order": order})
+        made = ops.reshape(a, shape)
+    return copied(made) if copy else made
 
 
 @implements("ravel")
-def ravel(a: Any) -> Any:
-    """The elements in C order, in one dimension."""
-    return ops.reshape(a, (-1,))
+def ravel(a: Any, order: str = "C") -> Any:
+    """The elements in C or in Fortran's order, in one dimension."""
+    if order not in ("C", "F"):
+        refuse_options("numpy.ravel", {"order": order})
+    return reshape(a, (-1,), order)
 
 
 @implements("squeeze")
 def squeeze(a: Any, axis: Any = None) -> Any:
     """`a` without axes of extent 1."""
+    if not shape_of(a) and names_only_element(axis):
+        axis = None  # as NumPy has it
     if not isinstance(axis, (tuple, list)):
         return ops.squeeze(a, axis)
     for k in sorted(axes_of(axis, len(shape_of(a))), reverse=True):

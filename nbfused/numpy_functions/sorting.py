@@ -17,6 +17,7 @@ from .base import (
     floating,
     implements,
     index_array,
+    lined,
     ops,
     permuted,
     shape_of,
@@ -49,7 +50,7 @@ def _flattened(a: Any, axis: Any) -> tuple[Any, int]:
 @implements("argsort")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
     """The indices that sort along an axis."""
-    a, at = _flattened(a, axis)
+    a, at = lined(a, axis)
     return _argsort(a, axis=at - len(shape_of(a)), kind="stable" if stable else kind)
 
 
@@ -92,7 +93,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 @implements("unique")
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
            return_counts: bool = False, axis: Any = None, *,
-           equal_nan: bool = True) -> Any:
+           equal_nan: bool = True, sorted: bool = True) -> Any:
     """The different elements in order; gradients go to the first of equal ones."""
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan,
                                "return_inverse": return_inverse,

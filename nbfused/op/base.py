@@ -125,6 +125,10 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
         target: Any = function
         target.reference, target.cases = reference, cases
         target.tolerance = tolerance
+        if reference is getattr(np, target.__name__, None):
+            take = getattr(target, "take_keywords", None)
+            if take is not None:
+                take(reference)
         if scalar is not None:
             target.scalar = scalar
         OPS[name or target.__name__] = target

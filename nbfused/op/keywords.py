@@ -1,15 +1,22 @@
-"""Keywords of calls: the signature that shows them, refusals of unknown ones."""
+"""Keywords of calls: the signature that shows them, refusals of unknown ones.
+
+NumPy's keywords that an operation does not have itself are those of the table of
+NumPy's functions, which honours them, or refuses them by name.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import KernelTypeError
+from ..registry.operations import NAMESPACES
 
-__all__ = ["CallSignature", "check_keywords", "suggestion"]
+__all__ = ["CallSignature", "as_numpy", "check_keywords", "other_keywords",
+           "suggestion"]
 
 #: PyTorch's names of options.
 _TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims"}
@@ -65,3 +72,19 @@ def check_keywords(name: str, given: Iterable[str], known: Sequence[str]) -> Non
         raise KernelTypeError(
             f"{name}: got an unexpected keyword argument {unknown[0]!r}; by keyword it "
             f"takes {', '.join(known)}{suggestion(unknown, known)}")
+
+
+def as_numpy(name: str, *args: Any, dtype: Any = None, out: Any = None,
+             **keywords: Any) -> Any:
+    """Call NumPy's function of a name as the table has it, on arrays of any library."""
+    for option, value in (("dtype", dtype), ("out", out)):
+        if value is not None:  # not every function of NumPy has them
+            keywords[option] = value
+    return NAMESPACES["numpy"](name)(*args, **keywords)
+
+
+def other_keywords(function: Callable[..., Any],
+                   known: Iterable[str]) -> Mapping[str, Any]:
+    """Keywords of a function of NumPy beside its operand and `known` ones."""
+    _, *rest = inspect.signature(function).parameters.values()
+    return MappingProxyType({p.name: p.default for p in rest if p.name not in known})

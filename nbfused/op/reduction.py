@@ -19,7 +19,7 @@ from ..scalar.ir.nodes import Function, Value
 from ..scalar.parse.functions import parse
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
-from ..specs.shapes import Axes, normalize_axes
+from ..specs.shapes import Axes, names_only_element, normalize_axes
 from ..specs.vjp.functions import compose, identity
 from ..support.display import SourceText
 from ..support.forks import cached_property
@@ -34,6 +34,7 @@ from .base import (
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
+from .keywords import as_numpy, other_keywords
 from .scalar import scalar_function
 
 __all__ = ["Reduction", "reduction"]
@@ -43,6 +44,8 @@ class Reduction(Func):
     """A reduction over axes, with NumPy's keywords."""
 
     options: tuple[str, ...] = ("axis", "keepdims", "dtype", "out")
+    #: Whether it is a reduction of NumPy's.
+    is_numpys = False
 
     def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
                  post: Callable[..., Any] | None, identity: float) -> None:
@@ -50,6 +53,12 @@ class Reduction(Func):
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types.
         self._known: dict[tuple[Any, ...], CachedCall] = {}
+
+    def take_keywords(self, function: Callable[..., Any]) -> None:
+        """Take the keywords of the function of NumPy that this is, as NumPy has it."""
+        self.is_numpys = True
+        self.keywords = other_keywords(function, self.options)
+        self.options = self.parameters.options = (*self.options, *self.keywords)
 
     def made_of(self) -> tuple[Any, ...]:
         """The map and the combine, from which a copy can be made."""
@@ -135,6 +144,9 @@ class Reduction(Func):
             Of the elements before they are combined, and so of the accumulator.
         out : array, optional
             Where to store.
+        **kwargs
+            Numbers and arrays by name; of functions that are NumPy's, its keywords
+            `where` and `initial`.
 
         Raises
         ------
@@ -149,11 +161,16 @@ class Reduction(Func):
         known = self._known.get(key) if plain else None
         if known is not None:
             return known(args, out)
+        if kwargs and not self.keywords.keys().isdisjoint(kwargs):
+            return as_numpy(self.__name__, *args, axis=axis, keepdims=keepdims,
+                            dtype=dtype, out=out, **kwargs)
         values = self.parameters.bind(args, kwargs)
         shapes = [extents(v) for v in values]
         kinds = tuple(map(kind_of, values))
         ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
                     if k == "element"), default=0)
+        if ndim == 0 and self.is_numpys and names_only_element(axis):
+            axis = None  # as NumPy's have it
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
         name = None if dtype is None else check_dtype(dtype).name
         keep = boolean(keepdims, self.parameters.name, "keepdims")

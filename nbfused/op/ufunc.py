@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..arrays.traced import TracedNumber
 from ..autograd import apply
+from ..autograd.numpy_api.ufuncs import given_options
 from ..errors import KernelTypeError
 from ..registry.operations import NAMESPACES, OPS
 from ..scalar.ir.build import Builder
@@ -36,6 +37,8 @@ _COMBINES: dict[str, tuple[str, Any]] = {
 #: NumPy's ufunc of which such an op is the ``reduce``.
 _UFUNCS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum",
            "all": "logical_and", "any": "logical_or"}
+#: NumPy's keywords that have to have their defaults.
+_UNSUPPORTED = frozenset({"order", "subok", "signature"})
 #: One array dtype of each kind and size, in NumPy's order.
 _DTYPES = tuple(map(np.dtype, "?bBhHiIlLefdFD"))
 
@@ -81,7 +84,7 @@ class Ufunc:
         return None if self._combine is None else self._combine[1]
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
-               keepdims: bool = False) -> Any:
+               keepdims: bool = False, **keywords: Any) -> Any:
         """Combine along `axis`, as a ufunc's ``reduce``; differentiable.
 
         Parameters
@@ -92,6 +95,8 @@ class Ufunc:
             None: all axes.
         dtype, out, keepdims
             As of `nbfused.reduction`.
+        **keywords
+            `initial` and `where`, as of `numpy.ufunc.reduce`.
 
         Raises
         ------
@@ -105,7 +110,7 @@ class Ufunc:
         array([2., 2., 2.])
         """
         return OPS[self._reduction("reduce")](array, axis=axis, dtype=dtype, out=out,
-                                              keepdims=keepdims)
+                                              keepdims=keepdims, **keywords)
 
     def outer(self, a: Any, b: Any, **kwargs: Any) -> Any:
         """Apply to every pair: shape ``a.shape + b.shape``.
@@ -143,7 +148,7 @@ class Ufunc:
         array([1, 3, 3, 5])
         """
         reduction = self._reduction("accumulate")
-        run = getattr(NAMESPACES["ops"], "ufunc.accumulate")
+        run = NAMESPACES["numpy"]("ufunc.accumulate")
         return run(_UFUNCS[reduction], self, array, axis, dtype, out)
 
     def _reduction(self, method: str) -> str:
@@ -158,6 +163,8 @@ class Ufunc:
     def take_options(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
         """Take `where` and `casting` out of keywords, unless parameters."""
         names = self.parameters.names
+        for name in _UNSUPPORTED & kwargs.keys() - set(names):
+            given_options(self.parameters.name, {name: kwargs.pop(name)}, frozenset())
         where = kwargs.pop("where", True) if "where" not in names else True
         casting = kwargs.pop("casting", "same_kind") if "casting" not in names \
             else "same_kind"

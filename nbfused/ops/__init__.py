@@ -14,6 +14,7 @@
 `math`          elementary functions, as in NumPy and SciPy
 `matmul`        matrix products with bias, epilogue and permuted store
 `normalization` softmax and normalisations along one axis, in one launch each
+`norms`         vector norms over axes
 `optimizers`    optimiser steps, in place and in one launch each, of trees too
 `power`         `power`, with NumPy's rules for integers
 `random`        random masks by a counter-based generator: equal on every backend
@@ -39,6 +40,7 @@ from .losses import *
 from .math import *
 from .matmul import *
 from .normalization import *
+from .norms import *
 from .optimizers import *
 from .power import *
 from .random import *

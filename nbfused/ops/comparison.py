@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_integers, check_operand, strong_dtype
 from ..scalar.language import names as nb
@@ -177,7 +178,8 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
         Bounds; None leaves a side open, as does a Python integer that the dtype of `x`
         does not reach.
     **options
-        ``out``, ``dtype``, ``where`` and ``casting``, as of any elementwise op.
+        ``out``, ``dtype``, ``where`` and ``casting``, as of any elementwise op; NumPy's
+        names of the bounds, ``a_min`` and ``a_max``, ``min`` and ``max``.
 
     Returns
     -------
@@ -192,6 +194,9 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
     array([-2. ,  0.5,  1. ])
     """
     check_operand(x, "clip", "x")
+    if options:
+        low = _bound(low, "low", options, ("a_min", "min"))
+        high = _bound(high, "high", options, ("a_max", "max"))
     if type(low) is int or type(high) is int:
         low, high = _within(x, low, high)
     if low is not None and high is not None:
@@ -199,6 +204,18 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
     if low is not None:
         return maximum(x, low, **options)
     return positive(x, **options) if high is None else minimum(x, high, **options)
+
+
+def _bound(given: Operand | None, name: str, options: dict[str, Any],
+           others: tuple[str, ...]) -> Operand | None:
+    """A bound, which is taken out of `options` where it has one of NumPy's names."""
+    for other in others:
+        bound = options.pop(other, None)
+        if bound is not None and given is not None:
+            raise KernelTypeError(f"clip: {other!r} and {name!r} were both given; they "
+                                  "mean the same, leave one out")
+        given = given if bound is None else bound
+    return given
 
 
 def _within(x: Operand, low: Operand | None, high: Operand | None) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from ..autograd.graph import FULL
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_operand, is_number
+from ..op.keywords import as_numpy
 from ..scalar.ir.nodes import Block, Function
 from ..specs import Map
 
@@ -51,7 +52,8 @@ def _number(value: Any, dtype: np.dtype, name: str) -> Any:
                          "hold") from error
 
 
-def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+def empty_like(x: AnyArray, dtype: DTypeLike | None = None,
+               **keywords: Any) -> AnyArray:
     """Make an uninitialised array of the library, shape and device of `x`.
 
     Parameters
@@ -60,6 +62,8 @@ def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
         A Variable gives a Variable.
     dtype : dtype, optional
         That of `x` by default.
+    **keywords
+        `order`, as in `numpy.empty_like`.
 
     Returns
     -------
@@ -72,6 +76,8 @@ def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
     >>> empty_like(np.zeros((2, 3)), "float32").dtype
     dtype('float32')
     """
+    if keywords:
+        return as_numpy("empty_like", x, dtype=dtype, **keywords)
     data = _array(x, "empty_like")
     if is_symbolic(data):
         return full_like(data, 0, dtype)
@@ -85,7 +91,7 @@ def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
     Case(((3, 2),), {"fill_value": 3}, dtypes="iu"),
     Case(((3,),), {"fill_value": True}, dtypes="b"))
 def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
-              out: AnyArray | None = None) -> AnyArray:
+              out: AnyArray | None = None, **keywords: Any) -> AnyArray:
     """Make an array like `x` with every element `fill_value`.
 
     Parameters
@@ -98,6 +104,8 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
         That of `x` by default.
     out : array, optional
         Where to store, of the shape of `x`.
+    **keywords
+        `order`, as in `numpy.full_like`.
 
     Raises
     ------
@@ -110,6 +118,8 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     >>> full_like(np.zeros(2), 7)
     array([7., 7.])
     """
+    if keywords:
+        return as_numpy("full_like", x, fill_value, dtype=dtype, out=out, **keywords)
     data = _array(x, "full_like")
     target = dtype if out is None else dtype_of(out)
     kind = dtype_of(data) if target is None else check_dtype(target)
@@ -120,14 +130,20 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
 
 
 @op(np.zeros_like, LIKE)
-def zeros_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+def zeros_like(x: AnyArray, dtype: DTypeLike | None = None,
+               **keywords: Any) -> AnyArray:
     """Make an array of zeros like `x`; parameters as for `full_like`."""
+    if keywords:
+        return as_numpy("zeros_like", x, dtype=dtype, **keywords)
     return full_like(x, 0, dtype)
 
 
 @op(np.ones_like, LIKE)
-def ones_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+def ones_like(x: AnyArray, dtype: DTypeLike | None = None,
+              **keywords: Any) -> AnyArray:
     """Make an array of ones like `x`; parameters as for `full_like`."""
+    if keywords:
+        return as_numpy("ones_like", x, dtype=dtype, **keywords)
     return full_like(x, 1, dtype)
 
 

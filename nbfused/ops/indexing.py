@@ -15,11 +15,12 @@ from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
 from ..op.elementwise import cast
+from ..op.keywords import as_numpy
 from ..scalar.language.names import load
 from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.base import Shape
-from ..specs.shapes import normalize_axis
+from ..specs.shapes import names_only_element, normalize_axis
 from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
 from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
@@ -56,20 +57,22 @@ def _gather(whole_rows: bool) -> Map:
 @op(lambda x, indices, axis: np.take(x, indices, axis),
     Case(((5, 7), (3, 2)), {"axis": 0}, ((-3.0, 3.0), (0, 5, int))),
     Case(((5, 7), (4,)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int)), dtypes="iuf"))
-def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
-         out: AnyArray | None = None) -> AnyArray:
+def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
+         out: AnyArray | None = None, **keywords: Any) -> AnyArray:
     """Take slices of `x` along an axis, as `numpy.take`.
 
     Parameters
     ----------
     x : array
         The table.
-    indices : integer array
+    indices : integer array, integer or list of integers
         Of any shape; negative ones count from the end.
-    axis : int
-        Along which to take.
+    axis : int or None
+        Along which to take; None takes from the flattened array.
     out : array, optional
         Where to store.
+    **keywords
+        `mode`, as in `numpy.take`.
 
     Returns
     -------
@@ -92,8 +95,12 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
     array([30., 10., 30.])
     """
+    if keywords or axis is None or _is_whole(indices):
+        return as_numpy("take", x, indices, axis=axis, out=out, **keywords)
     for given, name in ((x, "x"), (indices, "indices")):
         check_array(given, "take", name)
+    if not len(x.shape) and names_only_element(axis):
+        x = reshape(x, (1,))  # as NumPy has it
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
         dtype = dtype_of(indices)
@@ -109,6 +116,12 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
         f"{rows}", "hold them inside with clip", name="indices")
     found = gathered(x, indices, axis)
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
+
+
+def _is_whole(indices: Any) -> bool:
+    """Whether indices are an integer of Python, or a list of some."""
+    return isinstance(indices, int) or (isinstance(indices, (list, tuple)) and all(
+        isinstance(k, (int, np.integer, list, tuple)) for k in indices))
 
 
 def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
@@ -129,7 +142,8 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
     Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))),
     Case(((4, 3, 5), (2, 1, 5)), {"axis": 0}, ((-3.0, 3.0), (0, 4, int)),
          dtypes="iuf"))
-def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
+def take_along_axis(x: AnyArray, indices: AnyArray,
+                    axis: int | None = -1) -> AnyArray:
     """Take elements of each line along an axis, at indices of its own.
 
     Parameters
@@ -138,8 +152,8 @@ def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
         The table.
     indices : integer array
         Of as many dimensions; the other extents broadcast with those of `x`.
-    axis : int
-        Along which to take.
+    axis : int or None
+        Along which to take; None takes from the flattened array.
 
     Returns
     -------
@@ -163,6 +177,8 @@ def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
     """
     for given, name in ((x, "x"), (indices, "indices")):
         check_array(given, "take_along_axis", name)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
     shape, wanted = tuple(x.shape), tuple(indices.shape)
     if len(shape) != len(wanted):
         raise ShapeError(f"take_along_axis: 'indices' has {len(wanted)} dimensions, "

@@ -15,6 +15,7 @@ from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_array, check_operand, is_number
 from ..op.contraction import cached_product, check_subscripts, epilogue_of
 from ..op.contraction import contract as run
+from ..op.keywords import as_numpy
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value
 from ..specs.shapes import check_permutation
@@ -105,7 +106,8 @@ def _matmul(a, b, bias=None, epilogue=None, extras=()):
     Case(((3, 1, 33, 17), (4, 17, 18))), Case(((5, 0), (0, 3))))
 def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
            epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
-           precision: str | None = None, out: AnyArray | None = None) -> AnyArray:
+           precision: str | None = None, out: AnyArray | None = None,
+           **keywords: Any) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` with `numpy.matmul`'s broadcasting.
 
     Parameters
@@ -126,6 +128,8 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
         are computed alike.
     out : array, optional
         Where to store.
+    **keywords
+        `dtype` and `casting`, as in `numpy.matmul`, without an epilogue.
 
     Returns
     -------
@@ -152,6 +156,11 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
     array([[1., 0.],
            [2., 3.]])
     """
+    if keywords:
+        if bias is not None or epilogue is not None:
+            raise KernelTypeError(f"matmul: {min(keywords)!r} is NumPy's, and is not "
+                                  "taken beside 'bias' and 'epilogue'; use astype")
+        return as_numpy("matmul", a, b, out=out, **keywords)
     return _product("matmul", a, b, bias, epilogue, extras, out, precision=precision)
 
 

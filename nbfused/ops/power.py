@@ -28,8 +28,7 @@ raise_to.parameters.name = "power"  # for messages
 @op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"),
     Case(domains=((-3.0, 3.0), (0.0, 3.0)), dtypes="iu", smooth=False),
     scalar=raise_to)
-def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
-          dtype: Any = None) -> AnyArray:
+def power(x: Operand, y: Operand, **options: Any) -> AnyArray:
     """``x ** y``; NaN for a negative base and a fractional exponent.
 
     The derivative by `y` is 0 where ``x <= 0``.
@@ -38,10 +37,8 @@ def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
     ----------
     x, y : array or number
         Base and exponent.
-    out : array, optional
-        Where to store.
-    dtype : dtype, optional
-        Of the result.
+    **options
+        ``out``, ``dtype``, ``where`` and ``casting``, as of any elementwise op.
 
     Raises
     ------
@@ -59,7 +56,7 @@ def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
         check_operand(value, "power", name)
     if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):
         y = _checked_exponent(y)
-    return raise_to(x, y, out=out, dtype=dtype)
+    return raise_to(x, y, **options)
 
 
 def _is_whole(x: Any, kinds: str) -> bool:

@@ -20,9 +20,14 @@ from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number
 from ..op.elementwise import cast
+from ..op.keywords import as_numpy
 from ..specs import View
 from ..specs.base import Shape
-from ..specs.shapes import check_permutation, normalize_axis
+from ..specs.shapes import (
+    check_permutation,
+    names_only_element,
+    normalize_axis,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -62,7 +67,7 @@ def checked_shape(x: AnyArray, name: str) -> Shape:
 
 @op(np.reshape, Case(((4, 6),), {"shape": (3, 8)}, dtypes="biuf"),
     Case(((2, 3, 4),), {"shape": (-1, 4)}))
-def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
+def reshape(x: AnyArray, shape: int | Iterable[int], **keywords: Any) -> AnyArray:
     """Change the shape of `x`: a view if the strides allow it, else a copy.
 
     Parameters
@@ -71,6 +76,8 @@ def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
         Any shape.
     shape : int or sequence of int
         The new shape; one extent may be -1.
+    **keywords
+        `order` and `copy`, as in `numpy.reshape`.
 
     Returns
     -------
@@ -89,6 +96,8 @@ def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     array([[0, 1, 2],
            [3, 4, 5]])
     """
+    if keywords:
+        return as_numpy("reshape", x, shape, **keywords)
     new, old = _shape(shape, "reshape"), checked_shape(x, "reshape")
     if new.count(-1) > 1:
         raise ShapeError(f"reshape: 'shape' may have one -1, got {new}")
@@ -129,7 +138,8 @@ def transpose(x: AnyArray, axes: Iterable[int] | None = None) -> AnyArray:
 
 
 @op(np.broadcast_to, Case(((4, 1),), {"shape": (3, 4, 5)}, dtypes="biuf"))
-def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
+def broadcast_to(x: AnyArray, shape: int | Iterable[int],
+                 **keywords: Any) -> AnyArray:
     """Repeat `x` to a shape without copying: a view with strides of 0.
 
     Parameters
@@ -138,6 +148,8 @@ def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
         Any shape that broadcasts to `shape`.
     shape : int or sequence of int
         The new shape.
+    **keywords
+        `subok`, as in `numpy.broadcast_to`.
 
     Returns
     -------
@@ -149,26 +161,35 @@ def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     ShapeError
         `x` does not broadcast to `shape`.
     """
+    if keywords:
+        return as_numpy("broadcast_to", x, shape, **keywords)
     return apply_view(x, "broadcast", _shape(shape, "broadcast_to"))
 
 
 @op(np.expand_dims, Case(((4, 5),), {"axis": 1}))
-def expand_dims(x: AnyArray, axis: SupportsIndex) -> AnyArray:
-    """Insert an axis of extent 1 into `x`: a view."""
+def expand_dims(x: AnyArray, axis: SupportsIndex | tuple[int, ...]) -> AnyArray:
+    """Insert an axis of extent 1 into `x`, or several: a view."""
+    if isinstance(axis, (tuple, list)):
+        return as_numpy("expand_dims", x, axis)
     return apply_view(x, "expand", (normalize_axis(
         axis, len(checked_shape(x, "expand_dims")) + 1),))
 
 
 @op(np.squeeze, Case(((4, 1, 5),), {"axis": 1}))
-def squeeze(x: AnyArray, axis: SupportsIndex | None = None) -> AnyArray:
-    """Remove one axis of extent 1, or all of them: a view.
+def squeeze(x: AnyArray,
+            axis: SupportsIndex | tuple[int, ...] | None = None) -> AnyArray:
+    """Remove one axis of extent 1, several, or all of them: a view.
 
     Raises
     ------
     ShapeError
         The extent of `axis` is not 1.
     """
+    if isinstance(axis, (tuple, list)):
+        return as_numpy("squeeze", x, axis)
     ndim = len(checked_shape(x, "squeeze"))
+    if not ndim and names_only_element(axis):
+        axis = None  # as NumPy has it
     axes = [a for a, n in enumerate(x.shape) if n == 1] if axis is None else \
         [normalize_axis(axis, ndim)]
     for a in axes:
@@ -200,18 +221,20 @@ def _concatenate_two(a: AnyArray, b: AnyArray, axis: int = 0) -> AnyArray:
 
 
 @op(np.concatenate)
-def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
-                out: AnyArray | None = None) -> AnyArray:
+def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex | None = 0, *,
+                out: AnyArray | None = None, **keywords: Any) -> AnyArray:
     """Join arrays along an existing axis into a new array.
 
     Parameters
     ----------
     arrays : sequence of arrays
         Of shapes that differ along `axis` only; dtypes promote.
-    axis : int
-        Along which.
+    axis : int or None
+        Along which; None joins flattened arrays.
     out : array, optional
         Where to store.
+    **keywords
+        `dtype` and `casting`, as in `numpy.concatenate`.
 
     Returns
     -------
@@ -228,6 +251,8 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
     >>> concatenate([np.ones(2), np.zeros(1)])
     array([1., 1., 0.])
     """
+    if keywords or axis is None:
+        return as_numpy("concatenate", arrays, axis=axis, out=out, **keywords)
     found = _arrays(arrays, "concatenate")
     along = normalize_axis(axis, len(found[0].shape))
     joined = apply(View("concatenate", (along,)), found,
@@ -237,7 +262,7 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
 
 @op(np.stack)
 def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
-          out: AnyArray | None = None) -> AnyArray:
+          out: AnyArray | None = None, **keywords: Any) -> AnyArray:
     """Join arrays of one shape along a new axis into a new array.
 
     Parameters
@@ -248,6 +273,8 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
         The new axis in the result.
     out : array, optional
         Where to store.
+    **keywords
+        `dtype` and `casting`, as in `numpy.stack`.
 
     Returns
     -------
@@ -265,6 +292,8 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
     array([[1., 0.],
            [1., 0.]])
     """
+    if keywords:
+        return as_numpy("stack", arrays, axis=axis, out=out, **keywords)
     found = _arrays(arrays, "stack")
     for k, x in enumerate(found):
         if tuple(x.shape) != tuple(found[0].shape):
@@ -277,8 +306,9 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
 
 @op(lambda x, dtype: x.astype(dtype), Case(((5, 7),), {"dtype": "float64"}),
     Case(((5, 7),), {"dtype": "int32"}, dtypes="biuf", smooth=False))
-def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None) -> AnyArray:
-    """Convert `x` to another dtype; always a copy.
+def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None,
+           **keywords: Any) -> AnyArray:
+    """Convert `x` to another dtype; a copy, unless ``copy=False`` allows another.
 
     Floats to integers round toward zero; what they give for NaN and beyond the range is
     the machine's choice.  To bool: whether nonzero; NaN is.  Integers have no gradient.
@@ -291,6 +321,8 @@ def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None) -> AnyA
         As `numpy.dtype` takes it, and ``"bfloat16"``.
     out : array, optional
         Where to store.
+    **keywords
+        `copy`, as in `numpy.astype`.
 
     Returns
     -------
@@ -302,4 +334,6 @@ def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None) -> AnyA
     >>> astype(np.array([1.9, -1.9]), "int32")
     array([ 1, -1], dtype=int32)
     """
+    if keywords:
+        return as_numpy("astype", x, dtype, out=out, **keywords)
     return cast(check_dtype(dtype).name)(x, out=out)

@@ -13,9 +13,18 @@ from ..errors import KernelTypeError, ShapeError
 from .subscripts import parse_subscripts
 
 __all__ = [
-    "broadcast_shapes", "broadcasts_to", "check_count", "check_extra",
-    "check_permutation", "contract_shapes", "normalize_axes", "normalize_axis",
-    "operand_name", "reduce_shape", "row_shapes",
+    "broadcast_shapes",
+    "broadcasts_to",
+    "check_count",
+    "check_extra",
+    "check_permutation",
+    "contract_shapes",
+    "names_only_element",
+    "normalize_axes",
+    "normalize_axis",
+    "operand_name",
+    "reduce_shape",
+    "row_shapes",
 ]
 
 Shape = tuple[int, ...]
@@ -106,6 +115,12 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim, f"'{name}'")
     return number + ndim if number < 0 else number
+
+
+def names_only_element(axis: object) -> bool:
+    """Whether an axis is 0 or -1, which NumPy's reductions take of no dimensions."""
+    return isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and \
+        axis in (0, -1)
 
 
 def normalize_axes(axes: Axes, ndim: int,

@@ -10,6 +10,8 @@ from nbfused.errors import KernelTypeError
 from nbfused.testing import GradcheckError, gradcheck
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(20)
 BOTH = ("reverse", "forward")
 
@@ -261,6 +263,7 @@ def test_a_wrong_derivative_is_found():
         gradcheck(twice, [Z])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("compare", [
     np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum,
     np.fmax, np.fmin], ids=lambda f: f.__name__)
@@ -273,6 +276,7 @@ def test_the_order_is_that_of_numpy(compare):
     np.testing.assert_array_equal(compare(nf.Variable(a), b).to_numpy(), expected)
 
 
+@pytest.mark.compiled
 def test_extremes_are_those_of_numpy():
     z = np.array([[1 + 2j, 1 - 2j, 3], [0, 1j, -1j]])
     for function in (np.max, np.min, np.argmax, np.argmin):

@@ -11,6 +11,8 @@ import nbfused as nf
 from nbfused.errors import InplaceModificationError, KernelTypeError, TapeError
 from tests.numpy_functions.agreement import check, normal
 
+pytestmark = pytest.mark.interpreted
+
 IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv]
 X, Y = normal(3, 4), normal(3, 4, seed=1) + 3.0
 

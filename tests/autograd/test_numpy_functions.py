@@ -236,4 +236,4 @@ def test_the_refusal_names_the_parameter():
     with pytest.raises(NbFusedError, match=r"numpy\.sort: 'order' is not supported"):
         np.sort(v, order="x")
     with pytest.raises(NbFusedError, match=r"numpy\.ravel: 'order' is not supported"):
-        np.ravel(v, order="F")
+        np.ravel(v, order="K")

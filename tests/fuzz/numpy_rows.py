@@ -63,6 +63,8 @@ NUMPY_ROWS: tuple[Row, ...] = (
     *_moving("np.broadcast_arrays({a}, {b})[0]", kinds="if,if"),
     *_moving("np.take({a}, {indices}{,mode})", features="where"), *_moving(
         "np.take_along_axis({a}, np.argsort({a}, axis=0), 0)", kinds="if", ndim=1),
+    *_moving("np.lib.stride_tricks.sliding_window_view({a}, 1{,one axis})", ndim=1,
+             weight=0.5),
     *_moving("np.compress([True], {a}{,one axis})", ndim=1),
     *_moving("np.choose(np.array([0, 1])[{bit}], [{a}, -{a}])", kinds="if"),
     *_moving("np.select([{a} > 0, {a} < -1], [{a}, 2 * {a}], {k})", kinds="if"),

@@ -10,7 +10,10 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from tests.numpy_functions.agreement import check
 from tests.refusal import refused
+
+pytestmark = pytest.mark.interpreted
 
 X = np.array([[1.5, -2.0, 0.5], [4.0, np.nan, 3.0]])
 F, H = X.astype(np.float32), X.astype(np.float16)
@@ -46,10 +49,6 @@ CASES = {
 }
 
 
-#: Operations of `nf.ops` that have keywords of their own, fewer than NumPy's.
-OWN = {"max", "min", "sum", "prod"}
-
-
 def fused(function, rest, options):
     """The function of its first argument, in `nf.fuse`."""
     with warnings.catch_warnings():
@@ -80,10 +79,6 @@ def test_as_numpy(case, way):
             got = fused(function, rest, options)(first)
         elif way == "Variables":
             got = function(nf.Variable(first), *rest, **options)
-        elif set(options) & {"initial", "where"} and name in OWN:
-            with refused(KernelTypeError, "unexpected keyword argument"):
-                getattr(ops, name)(*args, **options)
-            continue
         else:
             got = getattr(ops, name)(*args, **options)
         alike(got, want)
@@ -102,3 +97,52 @@ def test_variances_of_another_kind():
         ops.var(C, dtype=np.float64)
     with refused(KernelTypeError, "std", "'dtype' is complex128", "real one"):
         np.nanstd(nf.Variable(X), dtype=np.complex128)
+
+
+Y = np.array([[1.5, -2.0, 0.5], [4.0, -0.25, 3.0]])
+CHOSEN = np.array([[True, False, True], [True, True, False]])
+
+#: Calls by `nf.ops`, whose gradients are those of NumPy's functions.
+DIFFERENTIATED = {
+    "sum": lambda m, x: m.sum(x, axis=1, where=CHOSEN, initial=2.0),
+    "prod": lambda m, x: m.prod(x, axis=0, where=CHOSEN, initial=3.0),
+    "max": lambda m, x: m.max(x, axis=1, where=CHOSEN, initial=-9.0),
+    "mean": lambda m, x: m.mean(x, axis=0, where=CHOSEN, keepdims=True),
+    "var": lambda m, x: m.var(x, axis=1, where=CHOSEN, correction=0.5),
+    "std": lambda m, x: m.std(x, axis=1, mean=x[:, :1] * 2),
+    "reshape": lambda m, x: m.reshape(x, (3, -1), order="F") ** 2,
+    "ravel": lambda m, x: m.ravel(x, order="F") ** 2,
+    "take": lambda m, x: m.take(x, [4, -1], axis=1, mode="wrap") ** 2,
+    "concatenate": lambda m, x: m.concatenate([x, x ** 2], None, dtype="f8"),
+    "exp": lambda m, x: m.exp(x, dtype=np.float64, casting="no"),
+    "add.reduce": lambda m, x: m.add.reduce(x ** 2, where=CHOSEN, initial=1.0),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_gradients(name):
+    function = DIFFERENTIATED[name]
+    check(lambda x: function(ops if isinstance(x, nf.Variable) else np, x), Y)
+    inside = fused(nf.grad(lambda x: (function(np, x) * 1.5).sum()), (), {})(Y)
+    outside = nf.grad(lambda x: (function(ops, x) * 1.5).sum())(Y)
+    np.testing.assert_allclose(inside, outside, 1e-12)
+
+
+def test_methods_of_variables():
+    x = nf.Variable(Y)
+    np.testing.assert_allclose(x.sum(0, where=CHOSEN, initial=1.0).data,
+                               Y.sum(0, where=CHOSEN, initial=1.0))
+    np.testing.assert_array_equal(x.reshape((3, 2), order="F").data,
+                                  Y.reshape((3, 2), order="F"))
+    np.testing.assert_array_equal(x.flatten("F").data, Y.flatten("F"))
+    assert (round(x[0, 0]), float(round(x[0, 1] / 3, 2))) == (2, -0.67)
+    with pytest.raises(TypeError, match=r"use numpy\.round"):
+        round(x)
+    with refused(KernelTypeError, "reshape", "'order'", "got 'A'", "transpose"):
+        x.reshape((3, 2), order="A")
+
+
+def test_bounds_by_both_names():
+    np.testing.assert_array_equal(ops.clip(Y, a_min=0, max=2), np.clip(Y, 0, 2))
+    with refused(KernelTypeError, "clip", "'a_min' and 'low'", "leave one out"):
+        ops.clip(Y, 0.0, a_min=1.0)

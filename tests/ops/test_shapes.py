@@ -59,7 +59,7 @@ def test_what_is_no_sequence(call, name):
 
 @pytest.mark.parametrize(("call", "name"), [
     (lambda: ops.take(1.0, SOME), "take: 'x'"),
-    (lambda: ops.take(X, 1), "take: 'indices'"),
+    (lambda: ops.take(X, 1.5), "take: 'indices'"),
     (lambda: ops.embedding(1.0, SOME), "embedding: 'table'"),
     (lambda: ops.cross_entropy(1.0, SOME), "cross_entropy: 'logits'"),
     (lambda: ops.cross_entropy(X, 1), "cross_entropy: 'labels'"),

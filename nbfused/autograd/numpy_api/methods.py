@@ -11,7 +11,7 @@ from ...arrays import check_dtype, describe, dtype_of, is_array
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
-from ...registry.operations import OPS
+from ...registry.operations import NUMPY, OPS
 from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
@@ -19,7 +19,7 @@ from .in_place import is_recorded, replace
 from .table_methods import TableMethods
 
 __all__ = ["ArrayMethods", "check_layout", "is_operand", "no_operation",
-           "refuse_options"]
+           "refuse_options", "unsupported"]
 
 
 #: Ops refuse these by name; Python would repeat a list, and find it unequal.
@@ -127,6 +127,7 @@ class ArrayMethods(TableMethods):
     dtype: Any
     shape: Any
     ndim: Any
+    item: Any
 
     __neg__: Any = _unary("negative")
     __pos__: Any = _unary("positive")
@@ -176,6 +177,13 @@ class ArrayMethods(TableMethods):
     __ilshift__: Any = _copied_in_place("__lshift__", "<<")
     __irshift__: Any = _copied_in_place("__rshift__", ">>")
 
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """`round` of one element, as NumPy's numbers have it: an integer of Python."""
+        if self.ndim:
+            raise TypeError(f"round() takes one number, this has shape {self.shape}; "
+                            "use numpy.round")
+        return round(self.item()) if ndigits is None else self.round(ndigits)
+
     def __divmod__(self, other: Any) -> Any:
         return (self // other, self % other) if is_operand(other) else NotImplemented
 
@@ -197,58 +205,52 @@ class ArrayMethods(TableMethods):
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None,
             keepdims: bool = False, **others: Any) -> Any:
         """The sum over `axis`."""
-        refuse_options("sum", others)
-        return OPS["sum"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+        return OPS["sum"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims,
+                          **others)
 
     def prod(self, axis: Any = None, dtype: Any = None, out: Any = None,
              keepdims: bool = False, **others: Any) -> Any:
         """The product over `axis`."""
-        refuse_options("prod", others)
-        return OPS["prod"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+        return OPS["prod"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims,
+                           **others)
 
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None,
              keepdims: bool = False, **others: Any) -> Any:
         """The mean over `axis`."""
-        refuse_options("mean", others)
-        return OPS["mean"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+        return OPS["mean"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims,
+                           **others)
 
     def var(self, axis: Any = None, dtype: Any = None, out: Any = None,
             ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
         """The variance over `axis`."""
-        ddof = _divisor("var", ddof, others)
         return OPS["var"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
-                          keepdims=keepdims)
+                          keepdims=keepdims, **others)
 
     def std(self, axis: Any = None, dtype: Any = None, out: Any = None,
             ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
         """The standard deviation over `axis`."""
-        ddof = _divisor("std", ddof, others)
         return OPS["std"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
-                          keepdims=keepdims)
+                          keepdims=keepdims, **others)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False,
             **others: Any) -> Any:
         """The largest element along `axis`; ties share the gradient."""
-        refuse_options("max", others)
-        return OPS["max"](self, axis=axis, out=out, keepdims=keepdims)
+        return OPS["max"](self, axis=axis, out=out, keepdims=keepdims, **others)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False,
             **others: Any) -> Any:
         """The smallest element along `axis`; ties share the gradient."""
-        refuse_options("min", others)
-        return OPS["min"](self, axis=axis, out=out, keepdims=keepdims)
+        return OPS["min"](self, axis=axis, out=out, keepdims=keepdims, **others)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False,
             **others: Any) -> Any:
         """Whether all elements along `axis` are nonzero."""
-        refuse_options("all", others)
-        return OPS["all"](self, axis=axis, out=out, keepdims=keepdims)
+        return OPS["all"](self, axis=axis, out=out, keepdims=keepdims, **others)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False,
             **others: Any) -> Any:
         """Whether an element along `axis` is nonzero."""
-        refuse_options("any", others)
-        return OPS["any"](self, axis=axis, out=out, keepdims=keepdims)
+        return OPS["any"](self, axis=axis, out=out, keepdims=keepdims, **others)
 
     def argmax(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """The index of the first largest element along `axis`."""
@@ -260,15 +262,15 @@ class ArrayMethods(TableMethods):
 
     def reshape(self, *shape: Any, **others: Any) -> Any:
         """The elements in C order in another shape; one extent may be -1."""
-        refuse_options("reshape", others)
-        return OPS["reshape"](self, _unpacked(shape))
+        return OPS["reshape"](self, _unpacked(shape), **others)
 
     def ravel(self, order: str = "C") -> Any:
         """The elements in C order in one dimension: a view, or else a copy.
 
         `nf.fuse` does not know how an array lies, and gives a view where it can.
         """
-        refuse_options("ravel", {"order": order})
+        if order != "C":
+            return NUMPY["numpy.ravel"](self, order)
         flat = OPS["reshape"](self, (-1,))
         known = isinstance(self, Traced) or flat.size < 2
         return flat if known or describe(flat.data).strides == (1,) else \
@@ -321,7 +323,8 @@ class ArrayMethods(TableMethods):
     def take(self, indices: Any, axis: int | None = None, out: Any = None,
              mode: str = "raise") -> Any:
         """The elements at `indices` along `axis`, or of the flattened array."""
-        refuse_options("take", {"mode": mode})
+        if mode != "raise":
+            return NUMPY["numpy.take"](self, indices, axis, out, mode)
         if isinstance(indices, (int, list, tuple)):
             indices = np.asarray(indices, None if indices != [] else np.int64)
         flat = self.ravel() if axis is None else self
@@ -341,10 +344,26 @@ def refuse_options(name: str, given: Mapping[str, Any]) -> None:
         if value is np._NoValue or any(
                 value is x for x in _AS_IT_IS.get(option, ())):
             continue
-        raise no_operation(
-            f"{name}: '{option}' is not supported on what nbfused computes, got "
-            f"{value!r}; leave it out, write it with functions of nf.ops, or call it "
-            "on arrays")
+        raise unsupported(name, option, value)
+
+
+#: What to do instead of giving one of NumPy's parameters.
+_WAYS = {
+    "signature": "pass dtype=", "sig": "pass dtype=",
+    "order": "transpose before and after it, or set the layout of NumPy's own arrays",
+    "device": "move the array first, as nf.array(x, device=...) does",
+    "shape": "use nf.full, nf.zeros or nf.ones with dtype=",
+    "copy": "copy the result, or do not", "out": "take the result",
+    "where": "choose with nf.ops.where",
+}
+
+
+def unsupported(name: str, option: str, value: Any) -> KernelTypeError:
+    """The error for a value of one of NumPy's parameters that is not supported."""
+    way = _WAYS.get(option, "write it with functions of nf.ops")
+    return no_operation(
+        f"{name}: '{option}' is not supported on what nbfused computes, got {value!r}; "
+        f"leave it out and {way}, or call NumPy's function on NumPy's arrays")
 
 
 def no_operation(message: str) -> KernelTypeError:
@@ -361,16 +380,6 @@ def check_layout(name: str, order: str) -> None:
     """Raise `KernelTypeError` for an `order` other than our own."""
     if order not in ("C", "K", "A"):
         refuse_options(name, {"order": order})
-
-
-def _divisor(name: str, ddof: float, others: dict[str, Any]) -> Any:
-    """The value of `ddof`, also under its name `correction`."""
-    correction = others.pop("correction", None)
-    refuse_options(name, others)
-    if correction is not None and ddof:
-        raise KernelTypeError(f"{name}: 'ddof' and 'correction' were both given; they "
-                              "mean the same, leave one out")
-    return ddof if correction is None else correction
 
 
 def _castable(x: Any, dtype: Any, casting: str) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dis import opmap
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,17 +13,20 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map
+from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
 from .methods import is_operand, no_operation
-from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
+from .ufuncs import (
+    given_options,
+    in_loop_dtype,
+    method_name,
+    own_keywords,
+    taken_keywords,
+    ufunc_operation,
+)
 
-__all__ = ["NumpyProtocols"]
-
-#: Keywords of a ufunc's methods that are honoured.
-_TAKEN = {"__call__": frozenset({"dtype", "casting"}),
-          "reduce": frozenset({"dtype", "axis", "keepdims"}),
-          "accumulate": frozenset({"dtype", "axis"}), "outer": frozenset()}
+__all__ = ["NumpyProtocols", "check_no_store"]
 
 
 def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
@@ -40,6 +45,33 @@ def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) ->
     changed[...] = OPS["add_at"](target, values, index=indices)
 
 
+#: The error where NumPy makes an array of a Variable, or stores it into one.
+_NO_ARRAY = (
+    "a Variable does not become a NumPy array by itself, as its gradient would be "
+    "lost; use .to_numpy() if none is wanted, else NumPy's functions, not methods of "
+    "arrays (numpy.dot(a, x)), numpy.stack([x, y]) in place of numpy.array, and store "
+    "into a Variable, as nf.Variable(numpy.zeros(3))")
+
+
+#: The instruction ``array[index] = x``.
+_STORE = opmap["STORE_SUBSCR"]
+
+
+def check_no_store(x: Any, caller: FrameType) -> None:
+    """Refuse ``array[k] = x``, for which NumPy asks a Variable for its number.
+
+    Its gradient would be lost, and nobody would see it.
+
+    Raises
+    ------
+    TypeError
+        The caller's line does that.
+    """
+    if x.requires_grad and recording() and \
+            caller.f_code.co_code[caller.f_lasti] == _STORE:
+        raise TypeError(_NO_ARRAY)
+
+
 class NumpyProtocols:
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
 
@@ -50,8 +82,7 @@ class NumpyProtocols:
         data = getattr(self, "_value", None)
         if type(data) is np.ndarray and data.dtype.kind in "biu":
             return np.array(data, dtype, copy=copy)
-        raise TypeError("a Variable does not become a NumPy array by itself, as its "
-                        "gradient would be lost; use .to_numpy()")
+        raise TypeError(_NO_ARRAY)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
@@ -71,9 +102,13 @@ class NumpyProtocols:
             raise KernelTypeError(
                 f"out: {what} does not store results of Variables; take the result, or "
                 "use the nbfused op with out= inside no_grad()")
-        given = given_options(what, kwargs, _TAKEN[method])
-        return op(*inputs, **given) if method != "__call__" else \
-            op(*in_loop_dtype(ufunc, inputs, **given))
+        taken = taken_keywords(ufunc, method)
+        if method != "__call__":
+            return op(*inputs, **given_options(what, kwargs, taken))
+        own = own_keywords(op)
+        given = given_options(what, kwargs, taken | own)
+        named = {k: given.pop(k) for k in own & given.keys()}
+        return op(*in_loop_dtype(ufunc, inputs, **given), **named)
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,

@@ -82,9 +82,11 @@ class TableMethods:
 
     def flatten(self, order: str = "C") -> Any:
         """A copy of the elements in one dimension."""
+        if order == "F":
+            return NUMPY["numpy.ravel"](self, order).copy()
         if order not in ("C", "A", "K"):
-            raise KernelTypeError(f"flatten: 'order' is {order!r}, expected 'C'; "
-                                  "transpose first")
+            raise KernelTypeError(f"flatten: 'order' is {order!r}, expected 'C' or "
+                                  "'F'")
         return OPS["reshape"](self, (-1,)).copy()
 
     @property

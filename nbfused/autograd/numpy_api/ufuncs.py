@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,13 @@ import numpy as np
 from ...arrays import check_dtype, dtype_of
 from ...arrays.traced import TracedNumber
 from ...errors import KernelTypeError
-from ...registry.operations import NUMPY, OPS
+from ...registry.operations import NAMESPACES, NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from .methods import no_operation
+from .methods import unsupported
 
-__all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
-           "ufunc_operation"]
+__all__ = ["given_options", "in_loop_dtype", "method_name", "own_keywords",
+           "taken_keywords", "ufunc_name", "ufunc_operation"]
 
 #: `ufunc.reduce` by another name.
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
@@ -27,6 +29,13 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "m
 _ASSOCIATIVE = frozenset((
     *_REDUCTIONS, "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"))
+#: Keywords of a ufunc's methods that are honoured.
+_TAKEN: Mapping[str, frozenset[str]] = {
+    "__call__": frozenset({"dtype", "casting"}),
+    "reduce": frozenset({"dtype", "axis", "keepdims"}),
+    "accumulate": frozenset({"dtype", "axis"})}
+#: Those of ``reduce`` where it is one of NumPy's reductions.
+_STARTED = frozenset({"initial", "where"})
 #: NumPy's keywords that say nothing: they have their defaults.
 _DEFAULTS: Mapping[str, Any] = {
     "casting": "same_kind", "order": "K", "subok": True, "dtype": None, "where": True,
@@ -50,7 +59,7 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     """The op or vocabulary function that implements a ufunc's method."""
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
-        return None
+        return _of_scipy(ufunc) if method == "__call__" else None
     if method == "reduce" and name in _REDUCTIONS:
         return _reduction(_REDUCTIONS[name])
     if method != "__call__":
@@ -64,6 +73,31 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     if found is not None and found.op in VOCABULARY:
         return _vocabulary(found.op)
     return NUMPY.get(f"numpy.{name}") if op is None else op
+
+
+def _of_scipy(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """The function of `nbfused.array_api.special` for one of ``scipy.special``."""
+    module, _, name = ufunc_name(ufunc).rpartition(".")
+    if module != "scipy.special":
+        return None
+    found: Callable[..., Any] | None = getattr(
+        NAMESPACES["array_api"].special, name, None)
+    return found
+
+
+@lru_cache(maxsize=256)
+def own_keywords(op: Callable[..., Any]) -> frozenset[str]:
+    """Keywords of a function of the table beside those of every ufunc: `axis`, say."""
+    if not isinstance(op, FunctionType):
+        return frozenset()
+    return frozenset(p.name for p in inspect.signature(op).parameters.values()
+                     if p.kind is p.KEYWORD_ONLY)
+
+
+def taken_keywords(ufunc: np.ufunc, method: str) -> frozenset[str]:
+    """Keywords of a method that are honoured, beside `out`."""
+    started = method == "reduce" and ufunc.__name__ in _REDUCTIONS
+    return _TAKEN.get(method, frozenset()) | (_STARTED if started else frozenset())
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -91,15 +125,14 @@ def given_options(what: str, kwargs: Mapping[str, Any],
     """
     given = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
     for name in given.keys() - taken:
-        raise no_operation(
-            f"{what}: '{name}' is not supported on what nbfused computes, got "
-            f"{given[name]!r}; leave it out, choose with nf.ops.where, or call it on "
-            "arrays")
+        raise unsupported(what, name, given[name])
     return given
 
 
 def _is_default(name: str, value: Any) -> bool:
     if name == "initial" and value is np._NoValue:
+        return True
+    if name == "subok":  # there are no subclasses
         return True
     return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and \
         value == _DEFAULTS[name]

@@ -17,6 +17,8 @@ from ...autograd.numpy_api.ufuncs import (
     given_options,
     in_loop_dtype,
     method_name,
+    own_keywords,
+    taken_keywords,
     ufunc_operation,
 )
 from ...errors import KernelTypeError
@@ -27,10 +29,6 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 __all__ = ["trace_ufunc"]
-
-_TAKEN = {"__call__": frozenset({"out", "dtype", "casting", "where"}),
-          "reduce": frozenset({"out", "dtype", "axis", "keepdims"}),
-          "accumulate": frozenset({"out", "dtype", "axis"}), "outer": frozenset()}
 
 
 def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any],
@@ -48,10 +46,16 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         return None
     inputs = with_arrays(inputs)
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
+    if getattr(op, "on_host", False):  # SciPy itself, which the plan calls
+        op = None
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
         raise no_operation(_untraced(ufunc, what))
-    given = given_options(f"{what} in nf.fuse", kwargs, _TAKEN.get(method, frozenset()))
+    own = own_keywords(op) if op is not None and method == "__call__" else frozenset()
+    taken = taken_keywords(ufunc, method) | own
+    if method != "outer":
+        taken |= {"out", "where"} if method == "__call__" else {"out"}
+    given = given_options(f"{what} in nf.fuse", kwargs, taken)
     (out,) = given.pop("out", (None,))
     if method != "__call__":
         made = op(*inputs, **given)  # type: ignore[misc]
@@ -72,7 +76,8 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     else:
         _check_rounding(ufunc, inputs)
         made = op(*in_loop_dtype(  # type: ignore[misc]
-            ufunc, inputs, given.get("dtype"), given.get("casting", "same_kind")))
+            ufunc, inputs, given.get("dtype"), given.get("casting", "same_kind")),
+            **{k: given[k] for k in own & given.keys()})
     if out is None and where is not None:
         raise KernelTypeError(f"{what}: where= leaves elements of a new array unset; "
                               "give out=, or choose with nf.ops.where")

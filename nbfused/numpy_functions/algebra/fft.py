@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..base import axes_of, axis_of, floating, implements, ops, shape_of
+from ..base import axes_of, axis_of, floating, implements, ops, shape_of, stored
 from ..elementwise import conj, real
 from ..joining import pad, roll
 from ..library import computed, native
@@ -95,16 +95,18 @@ def _transformed(name: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 
 def _of_axis(name: str, transform: str) -> None:
-    def call(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-        return _transformed(transform, a, (n,), (axis,), norm)
+    def call(a: Any, n: int | None = None, axis: int = -1, norm: Any = None,
+             out: Any = None) -> Any:
+        return stored(_transformed(transform, a, (n,), (axis,), norm), out)
 
     call.__name__ = call.__qualname__ = name
     implements(f"fft.{name}")(call)
 
 
 def _of_axes(name: str, transform: str, usual: Any) -> None:
-    def call(a: Any, s: Any = None, axes: Any = usual, norm: Any = None) -> Any:
-        return _transformed(transform, a, s, axes, norm)
+    def call(a: Any, s: Any = None, axes: Any = usual, norm: Any = None,
+             out: Any = None) -> Any:
+        return stored(_transformed(transform, a, s, axes, norm), out)
 
     call.__name__ = call.__qualname__ = name
     implements(f"fft.{name}")(call)
@@ -117,15 +119,19 @@ for _prefix in ("", "i", "r", "ir"):
 
 
 @implements("fft.hfft")
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None,
+         out: Any = None) -> Any:
     """The real transform of frequencies whose negative ones are conjugates."""
-    return _transformed("irfftn", conj(a), (n,), (axis,), _OTHER.get(norm, norm))
+    return stored(_transformed("irfftn", conj(a), (n,), (axis,), _OTHER.get(
+        norm, norm)), out)
 
 
 @implements("fft.ihfft")
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None,
+          out: Any = None) -> Any:
     """The inverse of `hfft`."""
-    return conj(_transformed("rfftn", a, (n,), (axis,), _OTHER.get(norm, norm)))
+    return stored(conj(_transformed("rfftn", a, (n,), (axis,), _OTHER.get(norm, norm))),
+                  out)
 
 
 @implements("fft.fftshift")

@@ -112,7 +112,7 @@ def array_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 
 @implements("vecdot", "linalg.vecdot")
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
     """Sums of products along one axis, the first factors conjugated."""
     first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     sizes = shape_of(first)[-1], shape_of(second)[-1]
@@ -120,7 +120,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         raise ShapeError(f"numpy.vecdot: vectors of {sizes[0]} and {sizes[1]} elements "
                          f"along axis {axis}, expected as many")
     products = ops.multiply(_conjugated(first), second)
-    return ops.sum(products, axis=-1, dtype=dtype_of(products))
+    found = ops.sum(products, axis=-1, dtype=dtype_of(products))
+    return ops.expand_dims(found, axis) if keepdims else found
 
 
 @implements("matvec")

@@ -6,6 +6,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError, TapeError
 
+pytestmark = pytest.mark.interpreted
+
 N = 5
 
 

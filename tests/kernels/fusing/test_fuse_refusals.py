@@ -117,7 +117,7 @@ def test_in_place_on_variables():
     (lambda x, n: x * float(x[0, 0]), "float"),
     (lambda x, n: np.array2string(x), "numpy.array2string needs values.*callback"),
     (lambda x, n: np.add(x, n, where=x > 0), "numpy.add: .*where"),
-    (lambda x, n: np.asarray(x), "NumPy array"),
+    (lambda x, n: np.asarray(x, order="C"), "NumPy array"),
     (lambda x, n: x.to_numpy(), "to_numpy"),
     (lambda x, n: x.item(), "item"),
 ])

@@ -202,7 +202,7 @@ def test_an_argument_that_is_changed_and_also_read_from_outside():
 
 @pytest.mark.parametrize("function", [
     lambda x: x * float(W.max()), lambda x: x * (2 if W[0, 0] > 0 else 3),
-    lambda x: x + np.asarray(W)[0, 0]])
+    lambda x: x + np.asarray(W, order="C")[0, 0]])
 def test_what_is_no_argument_s_use_is_traced_at_each_call(function):
     fused = nf.fuse(function)
     with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):

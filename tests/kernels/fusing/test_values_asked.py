@@ -65,9 +65,9 @@ def test_values_are_refused_with_the_line(asking, kind, capsys):
     assert not capsys.readouterr().out
 
 
-def test_asarray_is_refused_with_the_line():
+def test_asarray_of_an_order_is_refused_with_the_line():
     with pytest.raises(KernelTypeError, match=r"array needs(.|\n)*np\.asarray\(x"):
-        nf.fuse(lambda x: x * np.asarray(x)[0])(X)
+        nf.fuse(lambda x: x * np.asarray(x, order="C")[0])(X)
 
 
 @pytest.mark.parametrize("name", ["strides", "flags", "ctypes", "base"])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....arrays import dtype_of
 from ....arrays.traced import Traced, TracedNumber
 from ....support.trees import leaves_of, map_tree
 from .lines import is_library, is_ours
@@ -129,18 +130,22 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function with something traced: ``np.array`` joins lists of it.
+    """Call a function with something traced: ``np.array`` of it, or of lists of it.
 
     ``np.full`` repeats it.
     """
     if function is np.full and kwargs.keys() <= {"dtype", "fill_value", "shape"}:
         return _filled(*args, **kwargs)
-    if not args or not isinstance(args[0], (list, tuple)) or function not in _ARRAYS \
-            or not kwargs.keys() <= {"copy", "dtype"} or not _is_of_numpy(args):
+    if not args or function not in _ARRAYS or not isinstance(
+            args[0], (list, tuple, Traced)) or not kwargs.keys() <= {"copy", "dtype"} \
+            or not _is_of_numpy(args):
         return function(*args, **kwargs)
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     made = _array_of(args[0])
-    return made if dtype is None else made.astype(dtype)
+    if dtype is not None and dtype_of(made) != np.dtype(dtype):
+        return made.astype(dtype)
+    copies = made is args[0] and kwargs.get("copy", function is np.array)
+    return made.copy() if copies else made
 
 
 def _is_of_numpy(tree: Any) -> bool:
@@ -159,9 +164,10 @@ def _array_of(tree: Any) -> Any:
     if not _traced(tree):
         return _symbol(_call(np.asarray, tree))
     if isinstance(tree, TracedNumber):
+        number: Any = tree
         truth, other = (_symbol(_call(make, (), dtype)) for make, dtype in (
-            (np.ones, bool), (np.zeros, tree.dtype)))
-        return np.where(truth, tree, other)
+            (np.ones, bool), (np.zeros, number.dtype)))
+        return np.where(truth, number, other)
     return np.stack([_array_of(x) for x in tree]) if isinstance(
         tree, (list, tuple)) else tree
 
