@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..arrays.traced import Traced
+from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked
 from ..autograd.numpy_api.methods import check_layout, no_operation
@@ -143,6 +143,8 @@ def _check_target(x: Any, name: str) -> None:
 def _values(x: Any, like: Any, name: str, casting: str = "same_kind") -> Any:
     """Convert values to the dtype and the library of the array that takes them."""
     wanted = dtype_of(like)
+    if isinstance(x, TracedNumber) and can_cast(dtype_of(x), wanted, casting):
+        return ops.full_like(like, x)
     number = type(x) in (bool, int, float, complex)
     if not is_value(x) or isinstance(x, np.generic):
         given = np.result_type(wanted, x) if number else np.asarray(x).dtype

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
 from ..arrays.detect import is_symbolic
-from ..arrays.traced import Traced
+from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply
 from ..autograd.graph import FULL
 from ..errors import KernelTypeError, RangeError
@@ -45,6 +45,8 @@ def _number(value: Any, dtype: np.dtype, name: str) -> Any:
     """Cast `value` to `dtype` as NumPy does."""
     if not is_number(value):
         raise KernelTypeError(f"{name}: 'fill_value' must be a number, got {value!r}")
+    if isinstance(value, TracedNumber):
+        return value.computed(lambda x: _number(x, dtype, name))
     try:
         return np.full((), value, dtype)[()]
     except OverflowError as error:

@@ -133,6 +133,23 @@ def test_arrays_of_numbers_that_are_arguments():
             np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
+def test_functions_that_store_take_numbers_that_are_arguments():
+    def f(x, n):
+        y, z, w = x*1, (x*1).reshape(2, 2), x*1
+        np.put(y, [0, 2], n)
+        np.putmask(y, y > 2.5, n)
+        np.copyto(y, n, where=x < 0.5)
+        np.fill_diagonal(z, n)
+        np.place(w, w > 1, n)
+        return y, z, w, nf.ops.full_like(x, n), nf.ops.full_like(x, n, "i4")
+
+    fused = nf.fuse(f)
+    for n in (1.5, 2, True, np.float32(2.5)):
+        for found, wanted in zip(fused(X, n), f(X, n), strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_table_is_read_at_traced_places():
     check(lambda x: (np.array([1.0, 5.0, 2.0])[np.clip(x, 0, 2).astype(int)],), X)
 
