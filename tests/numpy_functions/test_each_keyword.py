@@ -1,6 +1,6 @@
 """Each keyword of each of NumPy's functions: honoured, or refused by its name.
 
-On arrays by `nf.ops`, and on Variables by NumPy's protocols.
+On arrays by `nf.ops`, on Variables and in `nf.fuse` by NumPy's protocols.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import pytest
 import nbfused as nf
 from nbfused.errors import NbFusedError
 from nbfused.numpy_functions.refused import REFUSED
+from nbfused.support.trees import leaves_of, map_tree
 from tests.numpy_functions.calls import NONE, VALUES, call_of
 from tests.numpy_functions.test_namespace import FOUND
+from tests.variants import sampled
 
 pytestmark = pytest.mark.interpreted
 
@@ -28,6 +30,8 @@ FUNCTIONS = sorted(FOUND.keys() - REFUSED.keys())
 MAY_REFUSE = frozenset({"aweights", "axes", "copy", "device", "fweights", "hermitian",
                         "method", "order", "period", "shape", "signature"})
 ON_VARIABLES = MAY_REFUSE | {"out", "where", "keepdims"}
+#: In `nf.fuse`, where constants of some keywords would be arrays.
+IN_FUSE = ON_VARIABLES | {"axis", "casting", "dtype", "initial"}
 #: Values that they refuse, and why.
 REFUSED_VALUES = {
     **dict.fromkeys(("cumulative_prod axis", "cumulative_sum axis", "unstack axis"),
@@ -36,6 +40,8 @@ REFUSED_VALUES = {
     **dict.fromkeys(("nanstd dtype", "nanvar dtype", "std dtype", "var dtype"),
                     "integers, and complex numbers of real ones"),
 }
+#: Where an array is passed.
+HOLE = "an array"
 #: Results that are any numbers, or have a sign of their own.
 ANY, SIGNS = {"empty_like"}, {"linalg.eigh", "linalg.qr", "linalg.svd"}
 
@@ -103,6 +109,19 @@ def on_variables(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any
     return FOUND[name](*map(wrapped, args), **given)
 
 
+def in_fuse(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """The call in a fused function of the arrays; options are constants."""
+    arrays = [x for x in leaves_of(args) if isinstance(x, np.ndarray)]
+    holes = map_tree(args, lambda x: HOLE if isinstance(x, np.ndarray) else x)
+
+    def run(*traced: Any) -> Any:
+        left = iter(traced)
+        return FOUND[name](*map_tree(holes, lambda x: next(left) if isinstance(
+            x, str) and x == HOLE else x), **given)
+
+    return nf.fuse(run)(*arrays)
+
+
 def compare(name: str, found: Any, wanted: Any) -> None:
     """Compare values, dtypes and shapes, of several results each."""
     if isinstance(wanted, (tuple, list)):
@@ -164,3 +183,10 @@ def test_arrays(name):
 def test_variables(name):
     with np.errstate(all="ignore"):
         check(name, on_variables, ON_VARIABLES)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sampled(FUNCTIONS, *FUNCTIONS[::12], "divmod"))
+def test_traced(name):
+    with np.errstate(all="ignore"):
+        check(name, in_fuse, IN_FUSE)

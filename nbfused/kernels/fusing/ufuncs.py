@@ -56,7 +56,8 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     if method != "outer":
         taken |= {"out", "where"} if method == "__call__" else {"out"}
     given = given_options(f"{what} in nf.fuse", kwargs, taken)
-    (out,) = given.pop("out", (None,))
+    outs = given.pop("out", (None,) * ufunc.nout)
+    out = outs[0]
     if method != "__call__":
         made = op(*inputs, **given)  # type: ignore[misc]
         if out is None:
@@ -78,12 +79,20 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         made = op(*in_loop_dtype(  # type: ignore[misc]
             ufunc, inputs, given.get("dtype"), given.get("casting", "same_kind")),
             **{k: given[k] for k in own & given.keys()})
-    if out is None and where is not None:
+    if where is not None and any(x is None for x in outs):
         raise KernelTypeError(f"{what}: where= leaves elements of a new array unset; "
                               "give out=, or choose with nf.ops.where")
+    casting = given.get("casting", "same_kind")
+    stored = tuple(_stored(trace, x, y, casting, where) for x, y in zip(
+        made if ufunc.nout > 1 else (made,), outs, strict=True))
+    return stored if ufunc.nout > 1 else stored[0]
+
+
+def _stored(trace: Trace, made: Any, out: Any, casting: str, where: Any) -> Any:
+    """A result, in `out` where that is given."""
     if out is None:
         return made
-    trace.assign(out, made, given.get("casting", "same_kind"), where)
+    trace.assign(out, made, casting, where)
     return out
 
 
