@@ -176,8 +176,15 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None,
 
 
 #: How a place between two elements is rounded, by NumPy's name of the method.
-_METHODS = {"linear": None, "lower": "floor", "higher": "ceil", "nearest": "rint",
-            "midpoint": "half"}
+_METHODS: dict[str, str | None] = {
+    "linear": None, "lower": "floor", "higher": "ceil", "nearest": "rint",
+    "midpoint": "half"}
+#: Methods that place quantiles of a sample elsewhere, by NumPy's name: the two
+#: constants of its formula (Hyndman and Fan 1996, The American Statistician 50(4)).
+_PLACED = {"interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5),
+           "weibull": (0.0, 0.0), "median_unbiased": (1 / 3, 1 / 3),
+           "normal_unbiased": (3 / 8, 3 / 8)}
+_METHODS |= dict.fromkeys(_PLACED)
 #: Those that give elements, in their dtype.
 _TAKEN = {"lower", "higher", "nearest"}
 
@@ -219,14 +226,15 @@ def _quantile(ordered: Any, share: float, method: str, skip: bool) -> Any:
     last = ops.getitem(ordered, (..., -1))
     known = _is_number(ordered) if skip else True
     if known is True:
-        place = share * (count - 1)
+        place = float(_place(np.float64(count), np.float64(count - 1), share, method))
         low, weight = _rounded(place, method)
         found = _between(ops.getitem(ordered, (..., low)),
                          ops.getitem(ordered, (..., min(low + 1, count - 1))), weight)
         return ops.where(ops.isnan(last), last, found)
     counts = ops.sum(known, axis=-1, keepdims=True)
-    places = ops.multiply(ops.astype(ops.maximum(ops.subtract(counts, 1), 0),
-                                     dtype_of(ordered)), share)
+    ends = ops.maximum(ops.subtract(counts, 1), 0)
+    many, end = (ops.astype(x, dtype_of(ordered)) for x in (counts, ends))
+    places = _place(many, end, share, method)
     lows = ops.floor(places)
     weights = ops.subtract(places, lows)
     step = _METHODS[method]
@@ -235,9 +243,21 @@ def _quantile(ordered: Any, share: float, method: str, skip: bool) -> Any:
     elif step is not None:
         lows, weights = ops[step](places), 0.0 * weights
     index = ops.astype(lows, "int64")
-    above = ops.minimum(ops.add(index, 1), ops.maximum(ops.subtract(counts, 1), 0))
+    above = ops.minimum(ops.add(index, 1), ends)
     first, second = (ops.take_along_axis(ordered, k, axis=-1) for k in (index, above))
     return ops.squeeze(_between(first, second, weights), -1)
+
+
+def _place(count: Any, end: Any, share: float, method: str) -> Any:
+    """The place of a quantile among so many elements, of which the last is at `end`.
+
+    Rounded as NumPy rounds it, which decides between two elements.
+    """
+    if method not in _PLACED:
+        return end * share
+    first, last = _PLACED[method]
+    found = count * share + (first + share * (1 - first - last)) - 1
+    return np.maximum(np.minimum(found, end), 0)
 
 
 def _rounded(place: float, method: str) -> tuple[int, float]:

@@ -90,7 +90,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "overwrite_input": (False, True), "kind": ("stable", None), "ddof": (1, 0.5),
     "rtol": (0.1,), "equal_nan": (True,), "copy": (True, False), "offset": (1, -1),
     "shape": (None, (2, 2)), "bins": (4,), "range": ((0.0, 3.0),),
-    "assume_unique": (True, False), "method": ("lower", "linear", "hazen"),
+    "assume_unique": (True, False), "method": (
+        "lower", "higher", "nearest", "midpoint", "linear", "hazen", "weibull",
+        "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf",
+        "inverted_cdf"),
     "mean": (np.float64(1.0),), "correction": (1, 0), "endpoint": (False,),
     "density": (True,), "ord": (1, np.inf), "hermitian": (True,), "atol": (0.1,),
     "stable": (True, False), "decimals": (1, -1), "y": (Y,), "rowvar": (False,),
