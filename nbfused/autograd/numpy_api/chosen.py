@@ -38,7 +38,10 @@ _WAY_OUT = ("sums and other reductions over all that is chosen, functions of eac
 
 def has_mask(key: Any) -> bool:
     """Whether an index has a mask whose values are not known."""
-    return any(map(_is_mask, key if isinstance(key, tuple) else (key,)))
+    for item in key if type(key) is tuple else (key,):  # as each index passes here
+        if isinstance(item, Traced) and _is_mask(item):
+            return True
+    return False
 
 
 def choose(x: Any, key: Any) -> Chosen:

@@ -44,6 +44,7 @@ def taken(monkeypatch):
 
     monkeypatch.setattr(F32Launcher, "__call__", noted)
     monkeypatch.setattr(contract_f32_launch, "LEAST", 1)
+    monkeypatch.setattr(contract_f32_launch, "NARROW", 0)
     whole_sums(monkeypatch)
     no_other_ways(monkeypatch)
     return calls
