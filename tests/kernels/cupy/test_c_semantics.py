@@ -39,6 +39,11 @@ unsigned long long __brevll(unsigned long long v) {
     unsigned long long r = 0;
     for (int k = 0; k < 64; k++) r |= (v >> k & 1) << (63 - k);
     return r; }
+int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
+long long __mul64hi(long long a, long long b) { return (__int128)a * b >> 64; }
+unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned __int128)a * b >> 64; }
 struct Index { long long n; long long size() const { return n; } };
 """
 
@@ -154,6 +159,13 @@ FLOATS = {
     "bits of words": "z = __popc(j * 77777) + __clz(j) * 2 + __ffs(j * 8) * 3 + "
                      "__popc(-j) + __popcll(-1LL - j) + __clzll(j) + __ffsll(j - 4) + "
                      "(__brev(j) >> 16) % 1000 + __brevll(j * 3) % 1000",
+    "upper halves of products": """
+        z = __mulhi(j * 1234567891, -987654321) % 1000
+            + __umulhi(j * 1234567891u, 4000000007u) % 1000
+            + __mul64hi(j * 1234567891234567ll, -987654321987654ll) % 1000
+            + __umul64hi(-j * 77ull, 18446744073709551557ull) % 1000;""",
+    "remainders": "z = remainder(x * 7, y) + remainderf(j * 0.5f, 1.0f) * 100 + "
+                  "remainder(double(x), 3.0) + remainder(x, float(INFINITY))",
     "macros": """
         #define SQ(a) ((a) * (a))
         #define LESS(a, b) ((a) < (b) ? (a) : (b))

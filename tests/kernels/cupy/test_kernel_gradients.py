@@ -19,6 +19,7 @@ X, Y, W = RNG.uniform(0.5, 1.5, (3, 4)), RNG.uniform(-1, 1, 4), RNG.uniform(0.5,
 ELEMENTWISE = {
     "broadcast": (("T x, T y", "T z", "z = x * x * y + y"), (X, Y)),
     "a number": (("T x, T y", "T z", "z = x * y"), (X, 3)),
+    "a remainder": (("T x, T y", "T z", "z = remainder(x * 7, y) * x"), (X, Y)),
     "statements": (("T x, T y", "T z", "T d = x - y; d *= d; z = d + exp(-d);"),
                    (X, Y)),
     "branches": (("T x, T y", "T z", "if (x > 1) { z = x * y; return; } "

@@ -65,6 +65,11 @@ _DEFINED = {
     "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
     "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
     "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
+    "remainder":  # fmod is exact, and what is left is below 2 |y|
+        "def remainder(x, y):\n    p = abs(y)\n    a = abs(fmod(x, p + p))\n"
+        "    b = a - p if a + a > p else a\n"
+        "    c = b - p if a + a > p and b + b >= p else b\n"
+        "    return c * copysign(1.0, x)",
     "cyl_bessel_i0": "def cyl_bessel_i0(x): return i0(x)",
     "cyl_bessel_i1": "def cyl_bessel_i1(x): return i1(x)",
 }
@@ -174,7 +179,7 @@ def function_table() -> Mapping[str, CFunction]:
              "arg": "return atan2(x.imag, x.real)"}
     found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
               for n, t in parts.items()}
-    return found | _of_bits(32, "") | _of_bits(64, "ll")
+    return found | _of_bits(32, "") | _of_bits(64, "ll") | _products()
 
 
 def _of_bits(width: int, suffix: str) -> dict[str, CFunction]:
@@ -198,3 +203,22 @@ def _of_bits(width: int, suffix: str) -> dict[str, CFunction]:
         parse_definition("\n    ".join([f"def {name[2:]}(x):", *lines])), 1, rule,
         np.dtype(rule) if name == "__brev" else int32)
             for name, lines in texts.items()}
+
+
+def _products() -> dict[str, CFunction]:
+    """The upper halves of products of words, by products of half words."""
+    found = {}
+    for width, name in ((32, "mulhi"), (64, "mul64hi")):
+        half, low = width // 2, 2**(width // 2) - 1
+        lines = [f"c, d = a >> {half}, b >> {half}",
+                 f"u = c * (b & {low}) + ((a & {low}) * (b & {low}) >> {half})",
+                 f"v = (a & {low}) * d + (u & {low})",
+                 f"high = c * d + (u >> {half}) + (v >> {half})"]
+        sign = width - 1
+        for prefix, result, kind in (
+                ("__u", "high", f"uint{width}"),
+                ("__", f"high - (a >> {sign}) * b - (b >> {sign}) * a", f"int{width}")):
+            text = "\n    ".join([f"def {name}(a, b):", *lines, f"return {result}"])
+            found[prefix + name] = CFunction(
+                parse_definition(text), 2, f"uint{width}", np.dtype(kind))
+    return found
