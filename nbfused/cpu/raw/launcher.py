@@ -192,23 +192,20 @@ class _Text:
         if guards is None:
             return low, high, [], self.typed.function
         bounds = (*guards.firsts, *guards.ends)
-        values = Typed(Function(
-            "bounds", self.typed.function.function.params,
-            Block(guards.operations, tuple(b.value for b in bounds))),
-            self.typed.function.dtypes, (INT64,)*len(bounds))
+        function = self.typed.function
+        values = Typed(Function("bounds", function.function.params, Block(
+            guards.operations, tuple(b.value for b in bounds))),
+            function.dtypes, (INT64,)*len(bounds))
         names = [f"bound{k}" for k in range(len(bounds))]
         lines = statements(values, {p: self.arrays.get(p) or self.values[p]
                                     for p in values.function.params}, names,
                            prefix="w_", calls=CALLS)
         places = [f"min(max({name}, {-_FAR}), {_FAR}) + ({b.offset} - ix*dx)"
                   for name, b in zip(names, bounds, strict=True)]
-        firsts = len(guards.firsts)
-        return "first_x", "end_x", [
-            *lines, f"first_x = max({', '.join((low, *places[:firsts]))})"
-            if firsts else f"first_x = {low}",
-            f"end_x = max(first_x, min({', '.join((high, *places[firsts:]))}))"
-            if firsts < len(places) else f"end_x = max(first_x, {high})"], \
-            guards.typed.function
+        firsts, ends = places[:len(guards.firsts)], places[len(guards.firsts):]
+        lines += [f"first_x = {_extreme('max', low, *firsts)}",
+                  f"end_x = max(first_x, {_extreme('min', high, *ends)})"]
+        return "first_x", "end_x", lines, guards.typed.function
 
     def _phases(self) -> tuple[list[str], list[str]]:
         varying = {p.name for p in self.typed.places if p.word in _VARYING}
@@ -217,6 +214,11 @@ class _Text:
         phases = Phases(self.typed, self.arrays, values, varying, needs)
         self.slots = phases.slots
         return phases.functions, phases.lines
+
+
+def _extreme(function: str, *texts: str) -> str:
+    """The text of the least or the greatest of some integers."""
+    return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
 def _padded(shared: Shared) -> int:
