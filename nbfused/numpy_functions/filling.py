@@ -144,7 +144,7 @@ def _values(x: Any, like: Any, name: str, casting: str = "same_kind") -> Any:
     """Convert values to the dtype and the library of the array that takes them."""
     wanted = dtype_of(like)
     if isinstance(x, TracedNumber) and can_cast(dtype_of(x), wanted, casting):
-        return ops.full_like(like, x)
+        return ops.full_like(index_array(np.zeros((), wanted), like), x)
     number = type(x) in (bool, int, float, complex)
     if not is_value(x) or isinstance(x, np.generic):
         given = np.result_type(wanted, x) if number else np.asarray(x).dtype

@@ -25,7 +25,8 @@ FAMILIES = {
     "assignment": ("set_at",), "comparison": ("where",), "filling": ("full_like",),
     "indexing": ("take",),
     "losses": ("cross_entropy",), "math": ("exp",), "matmul": ("linear",),
-    "normalization": ("softmax", "layer_norm"), "power": ("power",),
+    "normalization": ("softmax", "layer_norm"), "norms": ("norm",),
+    "power": ("power",),
     "reductions": ("sum", "argmax"), "shapes": ("astype", "transpose"),
 }
 #: Ops that are run in further dtypes: in all, or in those that a sum accumulates wider.

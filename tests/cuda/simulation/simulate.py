@@ -175,7 +175,7 @@ class Beyond:
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
         self._narrow()
         contract_parts.LONG, contract_parts.MANY = 1, 2
-        contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0)
+        contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0, 1.0)
                                   for name, e in contract_parts.ENGINES.items()}
         contract_parts.LEAST, contract_parts.UNIT = 32, 4
         contract_parts.parts_of.cache_clear()
