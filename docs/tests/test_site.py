@@ -145,7 +145,7 @@ def test_signatures_of_operations_are_those_of_their_calls():
     assert entry is not None
     shown = re.sub(r"<[^>]*>|\s", "", entry[1]).removesuffix("#")
     assert shown == ("nbfused.ops.sum(x,*,axis=None,keepdims=False,dtype=None,"
-                     "out=None)")
+                     "out=None,initial=&lt;novalue&gt;,where=&lt;novalue&gt;)")
 
 
 def test_types_lead_to_other_projects():
