@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..errors import ShapeError
+from ..errors import KernelTypeError, ShapeError
 from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
 from ..specs.shapes import names_only_element
@@ -305,8 +305,14 @@ def _along(x: Any, axis: int, where: slice) -> Any:
 
 @implements("ufunc.accumulate")
 def ufunc_accumulate(name: str, combine: Callable[..., Any], array: Any,
-                     axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+                     axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
     """Results of an associative ufunc over the elements up to each one."""
+    if axis is None:
+        if len(shape_of(array)) > 1:
+            raise KernelTypeError(f"numpy.{name}.accumulate: 'axis' is None, and the "
+                                  f"array has the shape {shape_of(array)}; expected an "
+                                  "integer, one axis")
+        axis = 0
     if name in _RUNNING:
         return NUMPY[f"numpy.{_RUNNING[name]}"](array, axis, dtype, out)
     axis = axis_of(axis, len(shape_of(array)))

@@ -25,7 +25,7 @@ from .base import (
 )
 from .indexing import host_of
 from .library import has_samples, is_constant, native, without_gradient
-from .reductions import _is_number
+from .reductions import _is_number, mean
 
 __all__: list[str] = []
 
@@ -132,7 +132,10 @@ _searchsorted = without_gradient("searchsorted", lambda a, v, side: native(
 @implements("median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
            keepdims: bool = False) -> Any:
-    """The middle element, or the mean of the two in the middle."""
+    """The middle element, or the mean of the two in the middle; NaN of none."""
+    extents = shape_of(a)
+    if not all(extents[k] for k in axes_of(axis, len(extents))):
+        return mean(a, axis, None, out, keepdims)
     return quantile(a, 0.5, axis, out, keepdims=keepdims)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import NbFusedPerformanceWarning
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 from tests.numpy_functions.test_namespace import FOUND
 
 pytestmark = pytest.mark.interpreted
@@ -94,3 +94,23 @@ def test_gradients():
         assert float(nf.grad(nf.grad(function))(ONE)) == 2.0
     np.testing.assert_array_equal(
         nf.vmap(lambda x: np.sum(x * x, axis=0))(np.arange(3.0)), [0.0, 1.0, 4.0])
+
+
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((0, 0), 1), ((3, 0), 1), ((3, 0), 0), ((0,), None), ((0, 3), (0, 1))], ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_median_of_nothing_is_nan(shape, axis):
+    x = np.zeros(shape)
+    wanted = np.median(x, axis=axis, keepdims=True)
+    for found in (np.median(nf.Variable(x), axis=axis, keepdims=True).data,
+                  nf.ops.median(x, axis=axis, keepdims=True)):
+        np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.maximum], ids=lambda u: u.__name__)
+def test_accumulate_over_no_axis_named_takes_one(ufunc):
+    x = nf.Variable(np.array([3.0, 1.0, 2.0]))
+    np.testing.assert_array_equal(ufunc.accumulate(x, axis=None).data,
+                                  ufunc.accumulate(x.data, axis=None))
+    with pytest.raises(KernelTypeError, match="'axis' is None"):
+        ufunc.accumulate(nf.Variable(np.ones((2, 2))), axis=None)
