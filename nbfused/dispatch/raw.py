@@ -115,8 +115,10 @@ def check_written(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Non
         if array.readonly:
             raise ReadOnlyError(f"{spec.name} writes to '{name}', which is read-only; "
                                 f"pass a writable array, such as {name}.copy()")
-        if any(step == 0 and n > 1
-               for n, step in zip(array.shape, array.strides, strict=True)):
+        # NumPy's strides of an array without elements are 0.
+        if 0 not in array.shape and any(
+                step == 0 and n > 1
+                for n, step in zip(array.shape, array.strides, strict=True)):
             raise OverlapError(
                 f"{spec.name} writes to '{name}' of shape {array.shape}, which repeats "
                 "elements by a stride of 0; pass a contiguous copy")

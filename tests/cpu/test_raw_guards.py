@@ -158,3 +158,9 @@ def test_places_that_are_not_known_are_compared_by_each_thread():
     x, y = np.arange(8), np.zeros(8)
     scattered[1, 8](x, y)
     np.testing.assert_array_equal(y, x < 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0), (0, 0)], ids=str)
+@pytest.mark.parametrize("kernel", EXPECTED, ids=lambda k: k.__name__)
+def test_arrays_without_elements(kernel, shape):
+    kernel[(3, 3), (32, 2)](np.zeros(shape), 0, 5)
