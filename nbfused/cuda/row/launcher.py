@@ -31,6 +31,7 @@ from .total import RowTotal
 
 if TYPE_CHECKING:
     from .split.launcher import SplitRow
+    from .split.unrolled import UnrolledRow
 
 __all__ = ["RowLauncher", "build_row"]
 
@@ -79,6 +80,9 @@ class RowLauncher:
         if chosen == "split" and self._split.possible:
             self._split(call, where)
             return
+        if chosen == "map":
+            self._unrolled(call)
+            return
         if chosen == "thread":
             plan = RowPlan(1, block=BLOCK)
         if chosen == "tile":
@@ -102,6 +106,12 @@ class RowLauncher:
         from .split.launcher import SplitRow  # with Reduce and Map, which takes time
 
         return SplitRow(self.text)
+
+    @cached_property
+    def _unrolled(self) -> UnrolledRow:
+        from .split.unrolled import UnrolledRow
+
+        return UnrolledRow(self.text)
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """The kernel for a call, and its number of lanes to a row."""

@@ -2,25 +2,23 @@
 
 A launcher decides from extents, strides and alignment, and ends in `Program.launch`.
 For calls that are alike in these it would decide the same, so it is run once with its
-launch only noted.  If that is one kernel that takes the call's own pointers, later
-calls write pointers and numbers where the kernel reads them, and start it.
+launch only noted.  If that is one kernel that takes the call's own pointers, or places
+so many bytes from them, later calls write pointers and numbers where the kernel reads
+them, and start it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...backend import Call, Launcher, NumberOf, Start
 from ..tuning.tuner import measuring
 from .driver import device
-from .notes import Launched, noted
+from .notes import Address, Launched, noted
 
 __all__ = ["Bindable"]
-
-
-class _Address(int):
-    """A pointer of the call; what is computed from it is a plain integer."""
 
 
 #: In a stream's place, and not a number: memory asked for in the default one would
@@ -48,7 +46,7 @@ class Bindable:
         """Decide now for all calls like `call`: see `backend.Launcher`."""
         if measuring():  # which takes a call's own addresses
             return None
-        pointers = tuple(map(_Address, call.pointers))
+        pointers = tuple(Address(p, k) for k, p in enumerate(call.pointers))
         stream: Any = _STREAM
         numbers: tuple[Any, ...] = tuple(map(NumberOf, range(len(call.scalars))))
         try:
@@ -57,14 +55,30 @@ class Bindable:
                                        stream=stream))
         except TypeError:  # it computes with numbers, or asks for memory
             return None
-        if len(notes) != 1 or not _plain(notes[0], pointers):
+        places = _places(notes[0]) if len(notes) == 1 else None
+        if places is None:
             return None
-        return notes[0].program.bind(device(call.device), notes[0])
+        start = notes[0].program.bind(device(call.device), notes[0])
+        own = [(k, 0) for k in range(len(pointers))]
+        return start if places == own else _moved(start, places)
 
 
-def _plain(launched: Launched, pointers: tuple[_Address, ...]) -> bool:
-    """Whether the parameters are the call's pointers, each once, and then integers."""
-    first, rest = launched.values[:len(pointers)], launched.values[len(pointers):]
-    return (launched.pointers == len(pointers) == len(first)
-            and all(a is b for a, b in zip(first, pointers, strict=True))
-            and all(isinstance(v, (int, NumberOf)) for v in rest))
+def _places(launched: Launched) -> list[tuple[int, int]] | None:
+    """Which of the call's pointers each parameter is, and how many bytes from there.
+
+    None if some is neither that nor an integer behind them.
+    """
+    values, count = launched.values, launched.pointers
+    found = [(v.index, v.offset) for v in values[:count]
+             if isinstance(v, Address) and v.index is not None]
+    plain = all(isinstance(v, (int, NumberOf)) and not isinstance(v, Address)
+                for v in values[count:])
+    return found if plain and len(found) == count else None
+
+
+def _moved(start: Start, places: Sequence[tuple[int, int]]) -> Start:
+    """`start` with pointers so many bytes from those of a call."""
+    def moved(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
+        start([pointers[k] + offset for k, offset in places], scalars, stream)
+
+    return moved

@@ -19,7 +19,9 @@ DTYPES = [np.float16, BFLOAT16, np.float32, np.float64]
 SPLIT = [((1, 1_000_003), 1), ((3, 300_007), 1), ((8, 1 << 18), 1),
          ((1031, 1033), 0), ((1024, 1040), 0), ((5, 257, 1021), 1),
          ((2, 3, 400_009), 2)]
-THREAD = [((2, 21, 1 << 16), 1), ((7, 140_000), 0), ((3, 3, 50_021), 1)]
+THREAD = [((2, 21, 1 << 16), 1), ((9, 140_000), 0)]
+MAP = [((1, 70_001), 0), ((3, 500, 1), 2), ((7, 140_000), 0), ((3, 3, 50_021), 1),
+       ((5, 8, 1031), 1), ((2, 4, 1 << 14), 1)]
 
 
 def put(x):
@@ -27,7 +29,7 @@ def put(x):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("shape", "axis"), SPLIT + THREAD)
+@pytest.mark.parametrize(("shape", "axis"), SPLIT + THREAD + MAP)
 def test_both_ways(shape, axis, dtype):
     eps = EPS[np.dtype(dtype).name]
 
@@ -38,13 +40,14 @@ def test_both_ways(shape, axis, dtype):
     rows(compare, shape, axis, dtype, put)
 
 
-@pytest.mark.parametrize("skeleton", ["split", "thread"])
+@pytest.mark.parametrize("skeleton", ["split", "thread", "map"])
 @pytest.mark.parametrize(("shape", "axis"), [
     ((1, 1), 1), ((1, 2), 0), ((17, 3), 0), ((3, 17), 0), ((2, 4099), 1), ((31, 64), 0),
     ((4, 5, 6), 1), ((513, 8), 0)])
 def test_small_rows_by_every_skeleton(monkeypatch, skeleton, shape, axis):
     monkeypatch.setattr(choice, "RULES", (choice.Rule(
-        skeleton, "forced", lambda f: not (f.sums and skeleton == "thread")),
+        skeleton, "forced", lambda f: f.unrolled if skeleton == "map" else not (
+            f.sums and skeleton == "thread")),
         *choice.RULES))
 
     def compare(name, found, expected, scale):

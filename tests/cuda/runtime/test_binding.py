@@ -48,9 +48,10 @@ def test_a_launch_with_the_calls_own_pointers_is_kept(kept):
 
 
 @pytest.mark.parametrize("values", [
-    lambda p, n: (p[0], p[1] + 4, 10, *n),  # a pointer that was computed
-    lambda p, n: (p[1], p[0], 10, *n),
+    lambda p, n: (p[0], p[1]*2, 10, *n),  # a pointer that was computed
+    lambda p, n: (p[0], p[0] + p[1], 10, *n),
     lambda p, n: (p[0], int(p[1]), 10, *n),
+    lambda p, n: (p[0], p[1], p[0], *n),
     lambda p, n: (p[0], p[1], 10, n[0] * 2, n[1]),  # a number that was
     lambda p, n: (p[0], p[1], 10, 2.5, b"descriptor"),
 ])
@@ -61,6 +62,19 @@ def test_what_is_computed_from_the_call_is_decided_anew(kept, values):
     assert launcher.bind(CALL) is None
     assert kept == []
     assert NOTES.get() is None
+
+
+def test_places_so_many_bytes_from_the_calls_pointers_are_kept(monkeypatch):
+    started = []
+    monkeypatch.setattr(bound, "device", lambda number: number)
+    monkeypatch.setattr(Program, "bind", lambda self, device, noted: (
+        lambda *call: started.append(call)))
+    kernel = program("*float32", "*float32", "*float32", "int64")
+    start = Bindable(lambda call: kernel.launch(None, 0, 1, (
+        call.pointers[1] + 4, call.pointers[0], 8 + call.pointers[1] + 4, 10))).bind(
+            CALL)
+    start((1000, 2000), (), 7)
+    assert started == [([2004, 1000, 2012], (), 7)]
 
 
 def test_several_launches_are_decided_anew(kept):

@@ -1,6 +1,8 @@
-"""Rows that many blocks share: a `Reduce` for each level of stages, then a `Map`.
+"""Rows by other kernels: reductions and maps, or one map.
 
 `choice` says for which calls that is faster than `row.skeleton`, which gives a row to
-one block or cluster.  `joined` writes several scalar functions as one, `steps` turns a
-row into reductions and maps, and `launcher` runs them with the loops of a call.
+one block or cluster.  Rows that many blocks share are a `Reduce` for each level of
+stages, then a `Map`: `steps` writes these, `launcher` runs them.  Rows of few columns
+are one `Map`: `unrolled`.  `joined` writes several scalar functions as one, `launches`
+gives a step the loops of a call.
 """

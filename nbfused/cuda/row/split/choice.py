@@ -10,6 +10,7 @@ from ....support.records import record
 from ..plan import RowPlan
 from ..text import RowText
 from ..tiled import could_tile
+from .unrolled import could_unroll
 
 __all__ = ["RULES", "Facts", "Rule", "facts_of", "skeleton_for"]
 
@@ -30,6 +31,8 @@ MANY, SHORT = 1 << 17, 128
 #: The same of rows so narrow that most lanes of a group would idle, wherever they lie:
 #: benchmarks/notes/rows.md#rows-of-few-elements.
 SEVERAL, NARROW = 1 << 14, 64
+#: Columns up to which a thread has room for those of several rows.
+FEW_COLUMNS = 8
 #: Bytes of a row's inputs up to which a block's rows have room in shared memory, and
 #: elements up to which lanes that keep a row idle: estimates, as before.
 TILED, IDLE = 256, 8
@@ -60,6 +63,8 @@ class Facts:
         Whether there are sums over rows.
     dense
         Whether rows follow one another in memory, in every operand.
+    unrolled
+        Whether a map can have the columns as operands.
     """
 
     rows: int
@@ -72,6 +77,7 @@ class Facts:
     processors: int
     sums: bool
     dense: bool = False
+    unrolled: bool = False
 
 
 @record(frozen=True)
@@ -79,8 +85,8 @@ class Rule:
     """A skeleton for rows of which a condition holds.
 
     `skeleton` is ``"group"`` (a group of lanes for each row), ``"thread"`` (a thread
-    for each row), ``"tile"`` (the same, see `row.tiled`) or ``"split"`` (see
-    `row.split`; a group if that is not possible).
+    for each row), ``"tile"`` (the same, see `row.tiled`), ``"map"`` (see `unrolled`)
+    or ``"split"`` (see `row.split`; a group if that is not possible).
     """
 
     skeleton: str
@@ -91,6 +97,10 @@ class Rule:
 #: The first that holds is taken.
 RULES = (
     Rule("group", "nothing to share", lambda f: f.rows*f.columns == 0),
+    Rule("map", "rows of one element: nothing is shared",
+         lambda f: f.unrolled and f.columns == 1),
+    Rule("map", "rows of few elements side by side: whole accesses bring several",
+         lambda f: f.unrolled and f.neighbours >= ACROSS and f.columns <= FEW_COLUMNS),
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
          lambda f: f.dense and f.rows >= SEVERAL and f.columns > 1
@@ -123,7 +133,7 @@ def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts
         call.shape[-2] if aside < along else 0,
         sum(o.dtype.itemsize for o in text.elements),
         -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums),
-        could_tile(text, call))
+        could_tile(text, call), could_unroll(text, columns))
 
 
 def skeleton_for(facts: Facts) -> Rule:
