@@ -138,6 +138,7 @@ def __dir__() -> list[str]:
 
 def _fill_namespaces() -> None:
     _NAMESPACES["ops"] = import_module(".ops", __name__)
+    _NAMESPACES["nbfused"] = _sys.modules[__name__]
     import_module(".numpy_functions.on_arrays", __name__)
     import_module(".array_api", __name__)
 

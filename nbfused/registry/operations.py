@@ -46,6 +46,7 @@ OPS = Table()
 #: NumPy's function, as ``numpy.linalg.inv`` -> the same with NumPy's parameters.
 NUMPY = Table()
 
-#: ``"array_api"`` -> the module that arrays say is their namespace; ``"ops"`` -> ours;
+#: ``"array_api"`` -> the module that arrays say is their namespace; ``"ops"`` -> ours,
+#: ``"nbfused"`` -> the package, whose kernels are imported when first used;
 #: ``"numpy"`` -> a function that finds NumPy's by name, for arrays of every library.
 NAMESPACES = Table()

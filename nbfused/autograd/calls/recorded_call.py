@@ -16,6 +16,7 @@ from ..custom import as_outputs, check_callable, is_tracked
 from ..gradients import separate_gradients, without_repeats
 from ..graph import FULL, Edge, Leaf, Ones, Pass, Target, reachable, walk_back
 from ..nodes import Identity, check_differentiable, is_floating, zeros
+from ..numpy_api.of_cupy import looking_at_arguments
 from ..recording import grad_mode, recording
 from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable
@@ -45,7 +46,7 @@ class RecordedCall:
             self.trees.append(tree)
             given[k] = tree.build(made)
         self.outside = outside = recording()
-        with grad_mode(True):
+        with grad_mode(True), looking_at_arguments():
             result = function(*given, **(kwargs or {}))
         for node in (t.edge[0] for t in self.targets if t.edge is not None):
             if isinstance(node, Target):

@@ -2,6 +2,7 @@
 
 `protocols` is where NumPy calls, `functions` and `ufuncs` are what it finds, `methods`
 are those of arrays, `table_methods` those that are NumPy's functions,
-`standard_methods` those of the array API standard, `in_place` is ``x += y`` and
-``x[index] = y``, and `chosen` is ``x[mask]`` where the mask is not known yet.
+`standard_methods` those of the array API standard, `of_cupy` is CuPy's functions,
+`in_place` ``x += y`` and ``x[index] = y``, and `chosen` ``x[mask]`` where the mask is
+not known yet.
 """

@@ -17,6 +17,7 @@ from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
 from .methods import is_operand, no_operation
+from .of_cupy import CupyProtocols
 from .ufuncs import (
     given_options,
     in_loop_dtype,
@@ -72,7 +73,7 @@ def check_no_store(x: Any, caller: FrameType) -> None:
         raise TypeError(_NO_ARRAY)
 
 
-class NumpyProtocols:
+class NumpyProtocols(CupyProtocols):
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
 
     __slots__ = ()

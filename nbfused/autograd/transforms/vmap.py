@@ -19,6 +19,7 @@ from ..custom import check_callable
 from ..gradients import separate_gradients, without_repeats
 from ..graph import COPY, FULL
 from ..nodes import is_number, zeros
+from ..numpy_api.of_cupy import looking_at_arguments
 from ..tape import apply
 from ..variable import Variable
 
@@ -125,7 +126,8 @@ class _Call:
         """Call the function with the placeholders."""
         token = LEVEL.set(self.level)
         try:
-            made = function(*self.args, **self.kwargs)
+            with looking_at_arguments():
+                made = function(*self.args, **self.kwargs)
         finally:
             LEVEL.reset(token)
             self.level.running = False

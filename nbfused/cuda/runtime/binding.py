@@ -64,7 +64,7 @@ class Bindable:
 
 
 def _places(launched: Launched) -> list[tuple[int, int]] | None:
-    """Which of the call's pointers each parameter is, and how many bytes from there.
+    """The number of the call's pointer for each parameter, and the bytes from there.
 
     None if some is neither that nor an integer behind them.
     """

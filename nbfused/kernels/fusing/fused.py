@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...arrays.detect import is_symbolic
 from ...autograd.compilers.dynamo import called_whole
+from ...autograd.numpy_api.of_cupy import looking_at_arguments
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
@@ -365,7 +366,7 @@ class Fused(PickledByName):
         function = self._scope.copy(hidden)
         try:
             with trace.recording(), trace.watch, making_arrays(trace), \
-                    making_tensors(trace):
+                    making_tensors(trace), looking_at_arguments(trace.same):
                 result = function(*bound.args, **bound.kwargs)
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))

@@ -163,8 +163,11 @@ class Trace:
             self.memories.add(x, site)
             return x
         plain = x.any() or (isinstance(x, np.ndarray) and np.signbit(x.real).any())
-        return self.symbol(self, self._read(x, known=True)) if plain else self.zeros(
-            tuple(x.shape), dtype_of(x))
+        return self.same(x) if plain else self.zeros(tuple(x.shape), dtype_of(x))
+
+    def same(self, x: Any) -> Symbol:
+        """The symbol for an array that is made of numbers, the same in each call."""
+        return self.symbol(self, self._read(x, known=True))
 
     def ask_to_trace(self, x: Any) -> NoReturn:
         """Have an array be one of the program, as traced values are stored into it.

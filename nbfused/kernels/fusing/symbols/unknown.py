@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ....arrays.traced import TracedNumber
+from ....autograd.numpy_api.of_cupy import CupyProtocols
 from ....autograd.numpy_api.ufuncs import method_name
 from ....specs import View
 from ....specs.fusion.graph import Value
@@ -50,7 +51,7 @@ def refuse(what: str) -> Callable[[Any], NoReturn]:
     return raise_error
 
 
-class Unknown:
+class Unknown(CupyProtocols):
     """Base of the symbols: what arrays and numbers have in common."""
 
     __slots__ = ()
