@@ -43,6 +43,7 @@ def x():
     return np.array([[0.15, 0.82, 0.33], [0.61, 0.27, 0.94]])
 
 
+@pytest.mark.filterwarnings("ignore:fuse. <lambda> is decorated again")
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients(name, x):
     f, there = function(name, cp, special), cp.asarray(x)

@@ -79,6 +79,7 @@ def _places(launched: Launched) -> list[tuple[int, int]] | None:
 def _moved(start: Start, places: Sequence[tuple[int, int]]) -> Start:
     """`start` with pointers so many bytes from those of a call."""
     def moved(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
-        start([pointers[k] + offset for k, offset in places], scalars, stream)
+        # A tuple: machine code reads it.
+        start(tuple([pointers[k] + offset for k, offset in places]), scalars, stream)
 
     return moved

@@ -74,7 +74,7 @@ def test_places_so_many_bytes_from_the_calls_pointers_are_kept(monkeypatch):
         call.pointers[1] + 4, call.pointers[0], 8 + call.pointers[1] + 4, 10))).bind(
             CALL)
     start((1000, 2000), (), 7)
-    assert started == [([2004, 1000, 2012], (), 7)]
+    assert started == [((2004, 1000, 2012), (), 7)]
 
 
 def test_several_launches_are_decided_anew(kept):
