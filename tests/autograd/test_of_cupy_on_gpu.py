@@ -87,6 +87,7 @@ def test_a_variable_is_not_taken_for_an_array(x):
         cp.asarray(v)
 
 
+@pytest.mark.filterwarnings("ignore:fuse. <lambda> is decorated again")
 def test_a_step_of_training_in_cupys_words():
     rng = np.random.default_rng(0)
     data, labels = rng.standard_normal((64, 8)), rng.integers(0, 3, 64)
