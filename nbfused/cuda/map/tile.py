@@ -123,14 +123,16 @@ class TileText(MapText):
             out(f"t{o.at} = cuda.shared.array({side*(side + 1)}, "
                 f"{storage_name(o.dtype)})")
         out(f"whole = across + {side} <= n{self.outer} and "
-            f"begin + {side} <= n{self.inner}")
+            f"begin + {side} <= n{self.inner}",
+            f"last{self.outer} = n{self.outer} - across - 1",
+            f"last{self.inner} = n{self.inner} - begin - 1")
         self._fetch(out)
         out("cuda.syncthreads()", "r = row")
         with out.block("if whole:"), out.block(f"while r < {side}:"):
             self._elements(out, self.together)
         with out.block(f"elif begin + along < n{self.inner}:"), \
-                out.block(f"while r < {side} and across + r < n{self.outer}:"):
-            self._elements(out, 1)
+                out.block(f"while r < {side} and r <= last{self.outer}:"):
+            self._elements(out, self.together, inside=f"last{self.outer}")
 
     def _place(self, out: Source) -> None:
         """The tile of this block, and where it begins in each operand."""
@@ -165,31 +167,40 @@ class TileText(MapText):
         return " + ".join(terms) or "i64(0)"
 
     def _fetch(self, out: Source) -> None:
-        """The tiles of inputs that lie across, each line of them as it lies."""
-        side, pitch = self.side, self.side + 1
-        count = side // self.below
+        """The tiles of inputs that lie across, each line of them as it lies.
 
-        def at(o: Operand, r: str) -> str:
-            places = {self.outer: "along", self.inner: f"({r})"}
+        At an edge the last element is read in place of those outside, so that all loads
+        are under way together there too.
+        """
+        side, pitch = self.side, self.side + 1
+        rows = [f"row + {k*self.below}" for k in range(side // self.below)]
+
+        def at(o: Operand, r: str, column: str) -> str:
+            places = {self.outer: column, self.inner: f"({r})"}
             return f"{o.pointer}[base{o.at} + {self._sum(o, places)}]"
 
         with out.block("if whole:"):
-            rows = [f"row + {k*self.below}" for k in range(count)]
             for o in self.tiled:
-                out(*(f"v{o.at}_{k} = {at(o, r)}" for k, r in enumerate(rows)))
-            for o in self.tiled:
-                out(*(f"t{o.at}[({r})*{pitch} + along] = v{o.at}_{k}"
+                out(*(f"v{o.at}_{k} = {at(o, r, 'along')}"
                       for k, r in enumerate(rows)))
-        with out.block(f"elif across + along < n{self.outer}:"):
-            out("r = row")
-            with out.block(f"while r < {side} and begin + r < n{self.inner}:"):
-                out(*(f"t{o.at}[r*{pitch} + along] = {at(o, 'r')}" for o in self.tiled),
-                    f"r += {self.below}")
+        with out.block("else:"):
+            out(f"column = min(along, last{self.outer})")
+            for o in self.tiled:
+                out(*(f"v{o.at}_{k} = {at(o, f'min({r}, last{self.inner})', 'column')}"
+                      for k, r in enumerate(rows)))
+        for o in self.tiled:
+            out(*(f"t{o.at}[({r})*{pitch} + along] = v{o.at}_{k}"
+                  for k, r in enumerate(rows)))
 
-    def _elements(self, out: Source, count: int) -> None:
-        """Evaluate and store `count` elements below one another."""
-        rows = [f"(r + {k*self.below})" for k in range(count)]
-        prefix = "e" if count > 1 else "t"
+    def _elements(self, out: Source, count: int, inside: str = "") -> None:
+        """Evaluate and store `count` elements below one another.
+
+        Those below row `inside`, if that is given, are not stored; the row's own are
+        read in their place.
+        """
+        below = [f"(r + {k*self.below})" for k in range(count)]
+        rows = [f"min({r}, {inside})" for r in below] if inside else below
+        prefix = "i" if inside else "e"
         elements = []
         for k, r in enumerate(rows):
             loads = {}
@@ -199,9 +210,14 @@ class TileText(MapText):
                     else f"{o.pointer}[{self._at(o, r)}]"
                 out(f"{loads[param]} = {source}")
             elements.append((loads, self._index(r)))
-        for r, values in zip(rows, self._evaluate(out, elements, prefix), strict=True):
-            out(*(f"{o.pointer}[{self._at(o, r)}] = {text}"
-                  for o, text in zip(self.results, values, strict=True)))
+        for r, values in zip(below, self._evaluate(out, elements, prefix), strict=True):
+            stores = [f"{o.pointer}[{self._at(o, r)}] = {text}"
+                      for o, text in zip(self.results, values, strict=True)]
+            if not inside:
+                out(*stores)
+                continue
+            with out.block(f"if {r} <= {inside}:"):
+                out(*stores)
         out(f"r += {count*self.below}")
 
     def _at(self, o: Operand, r: str) -> str:
