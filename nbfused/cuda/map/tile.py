@@ -42,12 +42,15 @@ class Across:
     straight
         Other operands, the results among them, that are contiguous in `inner` and are
         accessed two elements at a time (`map_tile_pairs`); empty: one at a time.
+    narrow
+        Whether smaller tiles have fewer elements outside of the shorter loop.
     """
 
     inner: int
     outer: int
     tiled: tuple[int, ...]
     straight: tuple[int, ...] = ()
+    narrow: bool = False
 
 
 def lying_across(text: MapText, call: Call) -> Across | None:
@@ -64,8 +67,15 @@ def lying_across(text: MapText, call: Call) -> Across | None:
         for outer in long:
             found = [o for o in candidates if call.strides[o.at][outer] == 1]
             if found:
-                return Across(inner, outer, _that_fit(found))
+                return Across(inner, outer, _that_fit(found), narrow=_is_narrow(
+                    min(call.shape[inner], call.shape[outer])))
     return None
+
+
+def _is_narrow(extent: int) -> bool:
+    """Whether large tiles are twice as empty as small ones along an extent."""
+    large, small = TILES
+    return extent < 2*large and -extent % large > 2*(-extent % small)
 
 
 def _that_fit(operands: Sequence[Operand]) -> tuple[int, ...]:
@@ -100,6 +110,7 @@ class TileText(MapText):
         self.tiled = [o for o in self.inputs if o.at in across.tiled]
         self.straight = across.straight or tuple(o.at for o in self.results)
         small = sum(_bytes(o, TILES[0]) for o in self.tiled) <= SMALL_BYTES
+        small = small and not across.narrow
         self.side = min(TILES[0] if small else TILES[1], threads)
         self.below = threads // self.side  # rows that the threads of a block take
         most = min(TOGETHER, self.side // self.below)
