@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
+from ...support.llvm.bits import bit_casts
 from ...support.llvm.rounding import from_wide
 from ..runtime import objects
 
@@ -116,6 +117,8 @@ def conversions(float16: tuple[Emitter, Emitter]) -> dict[str, Any]:
     return {
         **{name: _conversion(u16, getattr(types, kind), emit)
            for name, (kind, emit) in from_wide(float16[1], _f32_to_bf16).items()},
+        **{name: _conversion(getattr(types, to), getattr(types, of), emit)
+           for name, (to, of, emit) in bit_casts().items()},
         "f16_to_f32": _conversion(f32, u16, float16[0]),
         "f32_to_f16": _conversion(u16, f32, float16[1]),
         "bf16_to_f32": _conversion(f32, u16, _bf16_to_f32),

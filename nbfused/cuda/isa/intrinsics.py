@@ -17,6 +17,7 @@ from numba.cuda.extending import intrinsic
 
 from ...scalar.printing import numba as print_numba
 from ...support.dtypes import TYPES
+from ...support.llvm.bits import bit_casts
 from ...support.llvm.division import DIVISION_CALLS, emit_division
 from ...support.llvm.rounding import from_wide
 from .accesses import accesses
@@ -283,6 +284,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
+        **{name: _unary(getattr(types, to), getattr(types, of), emit)
+           for name, (to, of, emit) in bit_casts().items()},
         **{name: _unary(u16, getattr(types, kind), emit) for name, (kind, emit)
            in from_wide(_to_f16, _to_bf16(arch)).items()},
         **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},

@@ -136,10 +136,15 @@ def active_names(function: Function, wanted: set[str]) -> set[str]:
 
 
 class _Activity:
-    """One walk; it is repeated until it finds nothing more."""
+    """One walk; it is repeated until it finds nothing more.
+
+    `bits` are integers made of the bits of active values.  They have no derivative, and
+    what is made a number of them again would have none.
+    """
 
     def __init__(self, function: Function, active: set[str]) -> None:
         self.function, self.active = function, active
+        self.bits: set[str] = set()
         self.local = {r for s in walk(function.body) if isinstance(s, Let)
                       and s.op in ("buffer", "shared") for r in s.results}
 
@@ -166,17 +171,35 @@ class _Activity:
                                   strict=True):
                     if self.any(tuple(ys)):
                         self.active.add(r)
+                    self.bits |= {r} if self.bits.intersection(ys) else set()
             case For() | While():
                 for p, init, y, r in zip(s.params, s.inits, s.body.yields, s.results,
                                          strict=True):
                     if self.any((init, y)):
                         self.active |= {p, r}
+                    self.bits |= {p, r} if self.bits.intersection((init, y)) else set()
 
     def let(self, s: Let) -> None:
+        self.follow_bits(s)
         if self.any(self.depends(s)):
             self.active |= set(s.results)
             if s.op in WRITES and s.args[0] in self.local:
                 self.active.add(str(s.args[0]))
+
+    def follow_bits(self, s: Let) -> None:
+        """Note integers of bits; refuse a number that is made of them."""
+        taken = s.args[1:] if s.op == "select" else s.args
+        if s.op in OPS and OPS[s.op].boolean:
+            return
+        if s.op == "bits" and self.any(taken):
+            self.bits |= set(s.results)
+        elif self.bits.intersection(taken):
+            if s.op in ("bits", "cast") and str(s.attr).startswith(("float", "bfloat")):
+                raise refuse(self.function, s.line, (
+                    "a number is made of the bits of another, and its derivative would "
+                    "be zero; write it by arithmetic (abs, copysign, ldexp), or give "
+                    "the function a derivative"))
+            self.bits |= set(s.results)
 
     def depends(self, s: Let) -> tuple[Value, ...]:
         """The operands on which the result, or what is stored, depends."""

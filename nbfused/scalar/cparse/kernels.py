@@ -14,7 +14,16 @@ from ...errors import ScalarSyntaxError
 from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
-from . import elements, expressions, loops, pointers, statements, structs, switches
+from . import (
+    bits,
+    elements,
+    expressions,
+    loops,
+    pointers,
+    statements,
+    structs,
+    switches,
+)
 from .calling import calls
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
@@ -27,7 +36,7 @@ __all__ = ["number_of", "parse_c", "parse_c_expression", "type_of"]
 #: The C of kernels: a parser for each type of node.
 _GRAMMAR = Grammar(
     {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS,
-     **pointers.EXPRESSIONS, **structs.EXPRESSIONS},
+     **pointers.EXPRESSIONS, **bits.EXPRESSIONS, **structs.EXPRESSIONS},
     {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS})
 
 

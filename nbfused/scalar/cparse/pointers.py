@@ -171,8 +171,8 @@ def element_of(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
         refuse_bytes(scope, node, found.variable)
     if found is None:
         scope.refuse(node, "* takes a pointer: a raw array or an array of the body, x, "
-                           "or x + k; the bits of a number as another type are one "
-                           "more argument, x.view(np.int32)")
+                           "or x + k; the bits of a number as another type are "
+                           "*(int*)&x")
     if found.dtype != found.variable.dtype:
         scope.refuse(node, f"the pointer would read {found.variable.dtype} as "
                            f"{found.dtype}; convert the value")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..source.resolve import Operation
+from .bits import copied, stored_as
 from .calling.calls import arguments, effects_of
 from .calling.lambdas import declare_lambda
 from .calling.printing import parse_printf
@@ -248,6 +249,9 @@ def _check_once(scope: Scope, target: Any) -> None:
 
 def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     """Store to a variable or to an element."""
+    bits = stored_as(scope, node, target, value)
+    if bits is not None:
+        return _put(scope, node, *bits)
     if kind(target) == "ArrayRef" or (kind(target) == "UnaryOp" and target.op == "*"):
         return _put_element(scope, node, target, value)
     if kind(target) == "StructRef":
@@ -332,6 +336,8 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
     name, args = getattr(node.name, "name", ""), arguments(node)
     if name == "printf":
         return parse_printf(scope, node, args)
+    if name == "memcpy":
+        return [_put(scope, node, *copied(scope, node, args))]
     found = scope.typed(node)
     if name in ("atomicAdd", "atomicSub"):  # whose old value nobody uses: it is linear
         variable, index, _ = address(scope, args[0])

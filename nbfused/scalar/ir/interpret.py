@@ -169,6 +169,8 @@ class _Evaluation(Memory):
             return ()
         if s.op == "cast":
             return (_cast(args[0], str(s.attr)),)
+        if s.op == "bits":
+            return (_bits(args[0], np.dtype(str(s.attr))),)
         return (OPS[s.op].implementation(*args),)
 
 
@@ -215,6 +217,12 @@ def _power(base: np.ndarray, exponent: np.ndarray) -> Any:
     wide = np.int64 if base.dtype.kind == "i" else np.uint64
     power = np.power(base.astype(wide), np.maximum(exponent, 0).astype(wide))
     return np.where(exponent < 0, 0, power)
+
+
+def _bits(a: Any, target: np.dtype) -> Any:
+    """The bits of `a`, as a number of its size, as another dtype."""
+    source = np.dtype(f"{'f' if target.kind in 'iu' else 'i'}{target.itemsize}")
+    return np.asarray(a).astype(source).view(target).astype(compute_dtype(target))
 
 
 def _cast(a: Any, attr: str) -> Any:

@@ -17,6 +17,7 @@ from ..language.formats import c_string
 from ..typing.promotion import dtype_named
 from ..typing.types import Typed
 from .hip_operations import (
+    bits,
     cast,
     ctype,
     decode,
@@ -137,6 +138,8 @@ class _Printer(Printer):
         dtype = self.dtype(s.args[-1])
         if s.op == "cast":
             return cast(dtype, dtype_named(str(s.attr)), args[0])
+        if s.op == "bits":
+            return bits(dtype_named(str(s.attr)), args[0])
         if s.op == "powi" and isinstance(s.args[1], Literal):
             return f"nbf::power<{s.args[1].text}>({bare(args[0])})"
         return expression(s.op, dtype, args)

@@ -17,7 +17,7 @@ from ..language.vocabulary import OPS
 from ..typing.promotion import compute_dtype
 from .printer import bare
 
-__all__ = ["cast", "ctype", "decode", "encode", "expression", "literal",
+__all__ = ["bits", "cast", "ctype", "decode", "encode", "expression", "literal",
            "storage_type", "stored"]
 
 _F64 = np.dtype(np.float64)
@@ -67,6 +67,15 @@ def _integer(dtype: np.dtype, number: int) -> str:
     if dtype.name in ("int32", "uint32"):
         return f"({text})" if number < 0 else text
     return f"{ctype(dtype)}({text})"
+
+
+def bits(target: np.dtype, text: str) -> str:
+    """The bits of a computing value as a dtype of the same size, or of half of it."""
+    if target == np.float16:
+        return decode(target, f"uint16_t({bare(text)})")
+    if target.itemsize == 2:
+        return f"{ctype(target)}({encode(np.dtype(np.float16), text)})"
+    return f"nbf::from_bits<{ctype(target)}>({bare(text)})"
 
 
 def cast(source: np.dtype, target: np.dtype, text: str) -> str:

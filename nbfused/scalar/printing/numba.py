@@ -22,6 +22,7 @@ from .numba_operations import (
     CUDA_CALLS,
     NAMES,
     Calls,
+    bits,
     cast,
     decode,
     encode,
@@ -106,6 +107,8 @@ class _Printer(Printer):
         dtype = self.dtype(s.args[-1])
         if s.op == "cast":
             return cast(dtype, dtype_named(str(s.attr)), args[0])
+        if s.op == "bits":
+            return bits(dtype, dtype_named(str(s.attr)), args[0])
         if s.op == "powi":
             return self.power(s, args)
         return expression(s.op, dtype, args, s.args, self.calls)

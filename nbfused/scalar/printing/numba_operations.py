@@ -23,7 +23,7 @@ from ..typing.literals import number
 from .printer import bare
 
 __all__ = [
-    "CUDA_CALLS", "NAMES", "Calls", "cast", "decode", "encode", "expression",
+    "CUDA_CALLS", "NAMES", "Calls", "bits", "cast", "decode", "encode", "expression",
     "literal", "power", "repeats", "stored",
 ]
 
@@ -87,6 +87,15 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
         text = f"{'i32' if target.itemsize < 4 else 'i64'}({text})" \
             if target.name != "int32" else text
     return f"{short(target)}({text})"
+
+
+def bits(source: np.dtype, target: np.dtype, text: str) -> str:
+    """The bits of a computing value as a dtype of the same size, or of half of it."""
+    if target in _HALVES:
+        return decode(target, f"u16({bare(text)})")
+    if target.itemsize == 2:
+        return f"{short(target)}({encode(np.dtype(np.float16), text)})"
+    return f"{short(source)}_as_{short(target)}({bare(text)})"
 
 
 def stored(source: np.dtype, target: np.dtype, text: str) -> str:

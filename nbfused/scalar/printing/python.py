@@ -260,6 +260,9 @@ class _Printer:
             else f"np.{attr}"
         return f"{text}({self.bare(s.args[0])})"
 
+    def bits(self, s: Let) -> str:
+        return f"{self.value(s.args[0])}.view(np.{s.attr})"
+
     def index(self, s: Let) -> str:
         return f"nf.scalar.source.buffers.count({self.bare(s.args[0])})"
 
@@ -303,7 +306,7 @@ class _Printer:
 
 
 _SPECIAL: dict[str, Callable[[_Printer, Let], str]] = {
-    "cast": _Printer.cast, "id": _Printer.identity,
+    "bits": _Printer.bits, "cast": _Printer.cast, "id": _Printer.identity,
     "index": _Printer.index, "load": _Printer.load,
     "buffer_load": _Printer.load, "extent": _Printer.extent,
     "stride": _Printer.stride, "thread": _Printer.thread,

@@ -179,6 +179,14 @@ class Operations(Accesses):
             return None
         return self.bind(result, (self.coerce((value, t), target), target))
 
+    def lower_bits(self, s: Let, args: list[Operand]) -> None:
+        """The bits of an operand, taken as one of the size, as the dtype `attr`."""
+        target = dtype_named(str(s.attr))
+        kind = "f" if target.kind in "iu" else "i"
+        source = np.dtype(f"{kind}{target.itemsize}")
+        value = self.coerce(args[0], source)
+        self.emit("bits", (value,), target, name=s.results[0], attr=target.name)
+
     def cast_literal(self, value: Literal, target: Type) -> Literal:
         """A number that the source casts."""
         try:

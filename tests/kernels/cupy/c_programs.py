@@ -256,7 +256,8 @@ class Program:
             return self.random.choice([
                 f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
                 f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
-                f"max<int>({a}, {b})", f"leaving({a}, {b})"])
+                f"max<int>({a}, {b})", f"leaving({a}, {b})",
+                f"(__float_as_int((float)({a})) >> 20)"])
         if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"
@@ -272,6 +273,11 @@ class Program:
             return f"({a} / (1.5f + ({b}) * ({b})))"
         if pick < 0.8:
             return f"({self.random.choice(['float', 'double'])})({self.integer(1)})"
+        if pick < 0.83:
+            return self.random.choice([
+                f"ldexp((double)({a}), ({self.integer(1)}) & 7)",
+                f"__int_as_float((__float_as_int((float)({a})) & 0xFFFFFF) | "
+                "0x3F000000)"])
         if pick < 0.9:
             return f"({a} * 0.5f + (({self.integer(depth - 1)}) % 11))"
         return f"({self.condition(depth - 1)} ? {a} : {b})"

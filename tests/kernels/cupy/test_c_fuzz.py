@@ -21,10 +21,14 @@ COUNT = int(os.environ.get("NBFUSED_FUZZ", "12"))
 FIRST = int(os.environ.get("NBFUSED_FUZZ_SEED", "0"))
 BODIES = {seed: Program(seed).body() for seed in range(FIRST, FIRST + COUNT)}
 SHIM = """#include <algorithm>
+#include <cmath>
 #define __device__
 #define __constant__ static
 using std::max;
 static int __popc(unsigned v) { return __builtin_popcount(v); }
+static int __float_as_int(float x) { int y; __builtin_memcpy(&y, &x, 4); return y; }
+static float __int_as_float(int x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
+using std::frexp; using std::ldexp;
 static int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
 """
 ENTRY = """

@@ -20,6 +20,7 @@ SHIM = """
 #include <cmath>
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 using namespace std;
@@ -44,6 +45,14 @@ unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 
 long long __mul64hi(long long a, long long b) { return (__int128)a * b >> 64; }
 unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned __int128)a * b >> 64; }
+template <class To, class From> To bit_cast(From x) {
+    To y; memcpy(&y, &x, sizeof(To)); return y; }
+int __float_as_int(float x) { return bit_cast<int>(x); }
+unsigned __float_as_uint(float x) { return bit_cast<unsigned>(x); }
+float __int_as_float(int x) { return bit_cast<float>(x); }
+float __uint_as_float(unsigned x) { return bit_cast<float>(x); }
+long long __double_as_longlong(double x) { return bit_cast<long long>(x); }
+double __longlong_as_double(long long x) { return bit_cast<double>(x); }
 struct Index { long long n; long long size() const { return n; } };
 """
 
@@ -166,6 +175,25 @@ FLOATS = {
             + __umul64hi(-j * 77ull, 18446744073709551557ull) % 1000;""",
     "remainders": "z = remainder(x * 7, y) + remainderf(j * 0.5f, 1.0f) * 100 + "
                   "remainder(double(x), 3.0) + remainder(x, float(INFINITY))",
+    "bits as another type": """
+        z = (__float_as_int(x) >> 20) + (__float_as_uint(-y) >> 24)
+            + (__double_as_longlong(x * y) >> 45) + __float_as_int(j);
+        z += __int_as_float(__float_as_int(x) ^ (1 << 31)) * 3 +
+            __uint_as_float(0x3fc00000u + j) + __longlong_as_double(
+                __double_as_longlong(y) + (1LL << 52));""",
+    "bits through pointers": """
+        float h = 0.5f * (x * x + 1), r = x * x + 1; int b = *(int*)&r;
+        b = 0x5f3759df - (b >> 1); r = *(float*)&b; r = r * (1.5f - h * r * r);
+        double d = y; unsigned long long w = *reinterpret_cast<unsigned long long*>(&d);
+        *(unsigned*)&h ^= 0x80000000u; float c; memcpy(&c, &b, sizeof(c));
+        z = r * 100 + (w >> 50) + h + c + bit_cast<int>(x) % 1000
+            + reinterpret_cast<const unsigned&>(y) % 777u;""",
+    "exponents": """
+        int e; double m = frexp(x * 1e-3, &e); float w, f = modff(y * 7.3f, &w);
+        z = m + e * 10 + f * 100 + w + ldexp(double(y), j - 3) + ldexpf(x, -j)
+            + scalbn(x, 2);
+        float o = frexpf(y, &e); z += o + e * 1000;
+        double g, q = modf(-x * 0.75, &g); z += q - g;""",
     "macros": """
         #define SQ(a) ((a) * (a))
         #define LESS(a, b) ((a) < (b) ? (a) : (b))

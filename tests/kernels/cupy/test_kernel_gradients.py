@@ -20,6 +20,11 @@ ELEMENTWISE = {
     "broadcast": (("T x, T y", "T z", "z = x * x * y + y"), (X, Y)),
     "a number": (("T x, T y", "T z", "z = x * y"), (X, 3)),
     "a remainder": (("T x, T y", "T z", "z = remainder(x * 7, y) * x"), (X, Y)),
+    "exponents": (("T x, T y", "T z", "int e; T w; T m = frexp(x, &e); T f = modf("
+                   "y * 3 + 0.2, &w); z = m * x + e * y + f * x + "
+                   "ldexp(y, e + 2) * w;"), (X, Y)),
+    "the sign's bit": (("T x, T y", "T z", "double d = y; "
+                        "z = __double_as_longlong(d) < 0 ? -x * y : x + y;"), (X, Y)),
     "statements": (("T x, T y", "T z", "T d = x - y; d *= d; z = d + exp(-d);"),
                    (X, Y)),
     "branches": (("T x, T y", "T z", "if (x > 1) { z = x * y; return; } "

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..bits import read_as
 from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
 from ..expressions import BOOL, as_type, combine
 from ..pointers import address
 from ..scope import ExpressionParser, Scope
-from ..spelling import CAST, LIMIT
+from ..spelling import BITS, CAST, LIMIT
 from ..structs import from_list
 from ..tree import kind
 from ..types import common_dtype, promote
@@ -23,6 +24,8 @@ from .lambdas import call_lambda, lambda_effects, lambda_of
 __all__ = ["EXPRESSIONS", "arguments", "effects_of"]
 
 _FLOAT64 = np.dtype(np.float64)
+#: Rules of functions whose arguments have a common dtype: `CFunction.rule`.
+_COMMON = frozenset({"float", "any", "bool", "part", "polar"})
 
 
 def _parse_call(scope: Scope, node: Any) -> Typed:
@@ -35,6 +38,10 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
         return call_lambda(scope, node, closure, args)
     if name.startswith(CAST):
         return _construct(scope, node, scope.named_dtype(node, name[len(CAST):]), args)
+    if name.startswith(BITS):
+        dtype = scope.named_dtype(node, name[len(BITS):])
+        (value,) = _counted(scope, node, "std::bit_cast", args, 1)
+        return read_as(scope, node, scope.typed(value), dtype)
     if name.startswith(LIMIT):
         return _limit(scope, node, *name[len(LIMIT):].split("_", 1))
     if name in ATOMICS:
@@ -62,10 +69,16 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
         if isinstance(t, Typed):
             scope.refuse(node, f"the template argument of {name}() is a type")
         values = [as_type(scope, node, v, t) for v in values]
-    if len(values) != function.arity:
-        scope.refuse(node, f"{name}() takes {function.arity} arguments, got "
-                           f"{len(values)}")
+    _counted(scope, node, name, values, function.arity)
     return _apply(scope, name, function, values)
+
+
+def _counted(scope: Scope, node: Any, name: str, given: Sequence[Any],
+             count: int) -> Sequence[Any]:
+    """The arguments of a function, which must be so many."""
+    if len(given) != count:
+        scope.refuse(node, f"{name}() takes {count} arguments, got {len(given)}")
+    return given
 
 
 def _explicit(scope: Scope, node: Any) -> tuple[str, list[Any], list[Given]]:
@@ -136,7 +149,7 @@ def _apply(scope: Scope, name: str, function: CFunction,
     dtype = promote(values[0].dtype)
     for v in values[1:]:
         dtype = common_dtype(dtype, v.dtype)
-    if function.rule in ("float32", "uint32", "uint64"):
+    if function.rule not in _COMMON:
         dtype = np.dtype(function.rule)
     elif function.rule in ("float", "bool", "polar") and dtype.kind in "iu":
         dtype = _FLOAT64

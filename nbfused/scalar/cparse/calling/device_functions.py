@@ -209,7 +209,8 @@ class DeviceCall:
     def value(self, scope: Scope, node: Any) -> Typed:
         """The value of a call that is a value."""
         if self.references or self.changed:
-            scope.refuse(node, f"{self.name}() changes its arguments, and stands in no "
+            name = self.name.removeprefix(CUDA)
+            scope.refuse(node, f"{name}() changes its arguments, and stands in no "
                                "expression; store its value first")
         if self.result is None:
             scope.refuse(node, f"{self.name}() returns nothing; call it in a statement "

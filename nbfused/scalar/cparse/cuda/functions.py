@@ -38,7 +38,7 @@ class CFunction:
         ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
         ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
         the result is real; ``"polar"``: as float, the result is complex;
-        ``"uint32"``, ``"uint64"``: arguments as these.
+        the name of another dtype: arguments as this.
     result
         The dtype of the result where the rule does not say it.
     """
@@ -109,13 +109,14 @@ ATOMICS: Mapping[str, Any] = {
 }
 
 
-#: Functions that read bits as another type, with the dtype that they give.
+#: Functions that read bits as another type: what they take, and what they give.
 _BIT_CASTS = {
-    "__float_as_int": "np.int32", "__float_as_uint": "np.uint32",
-    "__int_as_float": "np.float32", "__uint_as_float": "np.float32",
-    "__double_as_longlong": "np.int64", "__longlong_as_double": "np.float64",
-    "__half_as_short": "np.int16", "__half_as_ushort": "np.uint16",
-    "__short_as_half": "np.float16", "__ushort_as_half": "np.float16",
+    "__float_as_int": ("float32", "int32"), "__float_as_uint": ("float32", "uint32"),
+    "__int_as_float": ("int32", "float32"), "__uint_as_float": ("uint32", "float32"),
+    "__double_as_longlong": ("float64", "int64"),
+    "__longlong_as_double": ("int64", "float64"),
+    "__half_as_short": ("float16", "int16"), "__half_as_ushort": ("float16", "uint16"),
+    "__short_as_half": ("int16", "float16"), "__ushort_as_half": ("uint16", "float16"),
 }
 
 #: Functions that have no meaning in a body, with the way out.
@@ -123,14 +124,9 @@ REFUSED: Mapping[str, str] = {
     "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
-    "memcpy": "memcpy() copies bytes, of which a body knows nothing; assign the "
-              "elements",
     **{n: f"{n}() is not understood here; use j0() and j1() with the recurrence "
           "J(k+1) = 2*k/x*J(k) - J(k-1), stable for k < x, or SciPy's jv before the "
           "kernel" for n in ("jn", "jnf")},
-    **{n: f"{n}() reads the bits of a number as another type, which has no meaning "
-          f"here; pass the array's bits as one more argument, x.view({view})"
-       for n, view in _BIT_CASTS.items()},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
@@ -179,6 +175,9 @@ def function_table() -> Mapping[str, CFunction]:
              "arg": "return atan2(x.imag, x.real)"}
     found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
               for n, t in parts.items()}
+    found |= {name: CFunction(Operation("bits", result), 1, taken, np.dtype(result))
+              for name, (taken, result) in _BIT_CASTS.items()}
+    found["__detach"] = CFunction(Operation("detach"), 1, "any")
     return found | _of_bits(32, "") | _of_bits(64, "ll") | _products()
 
 

@@ -1,4 +1,4 @@
-"""Functions of CUDA's that give more than one value, written in C."""
+"""Functions of CUDA's that C has better words for than a formula, written in C."""
 
 from __future__ import annotations
 
@@ -6,16 +6,55 @@ import re
 
 __all__ = ["CUDA_FUNCTIONS", "CUDA_TEXT"]
 
+#: A power of two whose exponent is in double's range, by its bits.
+_POWER = "__longlong_as_double((long long)({n} + 1023) << 52)"
+
+#: Name → the result and the parameters after `x`, of type T, and the body.  What is
+#: read of the bits of a number counts as a constant: exponents have no derivative.
 _FUNCTIONS = {
-    "sincos": "*s = sin(x); *c = cos(x);",
-    "sincospi": "*s = sinpi(x); *c = cospi(x);",
+    "sincos": ("void", "T* s, T* c", "*s = sin(x); *c = cos(x);"),
+    "sincospi": ("void", "T* s, T* c", "*s = sinpi(x); *c = cospi(x);"),
+    "modf": ("T", "T* whole", """
+        T t = trunc(x);
+        *whole = t;
+        T rest = isinf(x) ? (T)0 : x - t;
+        return copysign(rest, x);"""),
+    "frexp": ("T", "int* exponent", f"""
+        double y = x;
+        int k = 0;
+        if (fabs(y) < 2.2250738585072014e-308 && y != 0) {{
+            y = y*18014398509481984.0;
+            k = -54;
+        }}
+        int e = (int)((__double_as_longlong(__detach(y)) >> 52) & 2047) - 1022;
+        bool normal = y != 0 && e != 1025;
+        *exponent = normal ? k + e : 0;
+        int half = e/2;
+        double m = y*{_POWER.format(n="(-half)")}*{_POWER.format(n="(half - e)")};
+        return normal ? (T)m : x;"""),
+    # Twice at most a factor that leaves a number normal, so that rounding is once.
+    "ldexp": ("T", "int n", f"""
+        double y = x;
+        int k = n;
+        for (int turn = 0; turn < 2; turn++) {{
+            if (k > 1023) {{ y = y*0x1p1023; k = k - 1023; }}
+            if (k < -1022) {{ y = y*0x1p-969; k = k + 969; }}
+        }}
+        k = k > 1023 ? 1023 : k < -1022 ? -1022 : k;
+        return (T)(y*{_POWER.format(n="k")});"""),
 }
+_FUNCTIONS["scalbn"] = _FUNCTIONS["ldexp"]
 
 #: A text that may call one of them.
 CUDA_FUNCTIONS = re.compile("|".join(_FUNCTIONS))
 
+
+def _written(name: str) -> str:
+    result, params, body = _FUNCTIONS[name]
+    generic = f"{result} __cuda_{name}(T x, {params}) {{ {body} }}\n"
+    single = re.sub(r"\bT\b", "float", generic.replace(f"{name}(", f"{name}f(", 1))
+    return f"template <typename T> {generic}{single}"
+
+
 #: Their definitions; a preamble may have functions of the same names.
-CUDA_TEXT = "".join(
-    f"template <typename T> void __cuda_{name}(T x, T* s, T* c) {{ {body} }}\n"
-    f"void __cuda_{name}f(float x, float* s, float* c) {{ {body} }}\n"
-    for name, body in _FUNCTIONS.items())
+CUDA_TEXT = "".join(map(_written, _FUNCTIONS))

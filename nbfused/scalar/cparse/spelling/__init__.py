@@ -5,8 +5,8 @@
   names, and `names` has what the texts declare.
 """
 
-from .names import AUTO, CAST, CUDA, LIMIT, REFERENCE, TRAIT, Captures, Spelling
+from .names import AUTO, BITS, CAST, CUDA, LIMIT, REFERENCE, TRAIT, Captures, Spelling
 from .respelling import respell
 
-__all__ = ["AUTO", "CAST", "CUDA", "LIMIT", "REFERENCE", "TRAIT", "Captures",
+__all__ = ["AUTO", "BITS", "CAST", "CUDA", "LIMIT", "REFERENCE", "TRAIT", "Captures",
            "Spelling", "respell"]

@@ -12,6 +12,7 @@ from .preprocessor import Macro
 
 __all__ = [
     "AUTO",
+    "BITS",
     "CAST",
     "CUDA",
     "EXPLICIT",
@@ -26,6 +27,8 @@ __all__ = [
 #: calls with template arguments, the type of ``auto x = …``, the qualifier of ``T& x``.
 CAST, LIMIT, EXPLICIT, AUTO = "__cast_", "__limit_", "__explicit_", "__auto"
 REFERENCE = "volatile"
+#: The prefix of the call that ``std::bit_cast<T>`` is respelled as.
+BITS = "__bit_cast_"
 #: The prefix of the constant that a question about types is respelled as.
 TRAIT = "__trait_"
 #: The prefix of functions of CUDA's that are written in C.

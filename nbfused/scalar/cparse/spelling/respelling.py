@@ -10,7 +10,7 @@ stay as they are.
 from __future__ import annotations
 
 from ...source.definitions import Source
-from .names import AUTO, CAST, EXPLICIT, LIMIT, REFERENCE, Captures, Spelling
+from .names import AUTO, BITS, CAST, EXPLICIT, LIMIT, REFERENCE, Captures, Spelling
 from .reader import NAMESPACES, Reader
 
 __all__ = ["respell"]
@@ -20,13 +20,11 @@ _DROPPED = frozenset({
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
 _REFUSED = {
-    "class": "classes", "union": "unions (bits are read as another type by one more "
-    "argument, x.view(np.int32))", "enum": "enums",
+    "class": "classes", "union": "unions (bits are read as another type by *(int*)&x)",
+    "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
     "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
-    "reinterpret_cast": "reinterpret_cast (pointers convert by (T*)p; bits are read as "
-    "another type by one more argument, x.view(np.int32))",
     **dict.fromkeys(("enable_if", "enable_if_t"), "enable_if (write one template that "
                     "chooses by if constexpr (std::is_same<T, float>::value))"),
     "throw": "exceptions", "try": "exceptions",
@@ -96,6 +94,11 @@ class _Text(Reader):
             self.struct()
         elif token == "static_cast":
             self.static_cast()
+        elif token == "reinterpret_cast":
+            self.reinterpret_cast()
+        elif token == "bit_cast":
+            self.static_cast()
+            self.out[-1] = BITS + self.out[-1].removeprefix(CAST)
         elif token == "numeric_limits":
             self.limit()
         elif self.is_trait():
@@ -345,6 +348,20 @@ class _Text(Reader):
             raise self.error(f"a cast to {self.peek()!r} is")
         self.expect(">")
         self.out.append(CAST + name)
+
+    def reinterpret_cast(self) -> None:
+        """Parse ``reinterpret_cast<T*>(p)`` as ``(T*)(p)``, ``<T&>(x)`` as a value."""
+        self.at += 1
+        self.expect("<")
+        if self.peek() == "const":
+            self.take()
+        name, mark = self.typename(), self.peek()
+        if name is None or mark not in ("*", "&"):
+            raise self.error("a reinterpret_cast to what is no pointer and no reference"
+                             " is")
+        self.take()
+        self.expect(">")
+        self.out.append(f"({name}*)" if mark == "*" else f"*({name}*)&")
 
     def limit(self) -> None:
         """Parse ``numeric_limits<T>::max()``."""
