@@ -45,7 +45,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     extents = shape_of(a)
     if not all(extents[k] for k in axes_of(axis, len(extents))):
         return mean(a, axis, None, out, keepdims)
-    return quantile(a, 0.5, axis, out, keepdims=keepdims)
+    return _of_lines(a, 0.5, axis, out, keepdims=keepdims)
 
 
 @implements("percentile")
@@ -68,7 +68,7 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None,
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Any:
     """The median of what is no NaN."""
-    return _quantiles(a, 0.5, axis, out, "linear", keepdims, None, True)
+    return _of_lines(a, 0.5, axis, out, keepdims=keepdims, skip=True)
 
 
 @implements("nanquantile")
@@ -158,9 +158,25 @@ _TAKEN = frozenset({"lower", "higher", "nearest", "inverted_cdf",
 
 def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
                weights: Any, skip: bool, scale: int = 1) -> Any:
+    """Quantiles of real numbers, with their parameters checked."""
+    if dtype_of(a).kind == "c":
+        raise KernelTypeError(f"numpy.quantile: 'a' has complex numbers "
+                              f"({dtype_of(a)}), which have no order; expected real "
+                              "ones, as x.real")
+    if method not in _METHODS:
+        raise KernelTypeError(f"numpy.quantile: method {method!r}, expected one of "
+                              f"{', '.join(map(repr, _METHODS))}")
+    if weights is not None and method != "inverted_cdf":
+        raise ValueError(f"numpy.quantile: 'weights' with method {method!r}; only "
+                         "method='inverted_cdf' has weights, as in NumPy")
+    return _of_lines(a, q, axis, out, method, bool(keepdims), weights, skip, scale)
+
+
+def _of_lines(a: Any, q: Any, axis: Any, out: Any, method: str = "linear",
+              keepdims: bool = False, weights: Any = None, skip: bool = False,
+              scale: int = 1) -> Any:
     """Quantiles of lines that are sorted, each `q` along a new first axis."""
     shares = _shares(q, scale)
-    _check_method(a, method, weights)
     extents, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
     if method not in _TAKEN:
         a = _of_common_dtype(floating(a), q)
@@ -187,15 +203,6 @@ def _shares(q: Any, scale: int) -> np.ndarray:
         raise ValueError(f"numpy.quantile: 'q' is {q!r}, expected shares between 0 and "
                          "1, or percentages between 0 and 100")
     return found
-
-
-def _check_method(a: Any, method: str, weights: Any) -> None:
-    if method not in _METHODS:
-        raise KernelTypeError(f"numpy.quantile: method {method!r}, expected one of "
-                              f"{', '.join(map(repr, _METHODS))}")
-    if weights is not None and method != "inverted_cdf":
-        raise ValueError(f"numpy.quantile: 'weights' with method {method!r}; only "
-                         "method='inverted_cdf' has weights, as in NumPy")
 
 
 def _of_common_dtype(a: Any, q: Any) -> Any:

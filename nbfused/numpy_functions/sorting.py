@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..errors import KernelTypeError
 from .base import (
     as_given,
     axis_of,

@@ -18,7 +18,7 @@ from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
 from .table_methods import TableMethods
 
-__all__ = ["ArrayMethods", "check_layout", "is_operand", "no_operation",
+__all__ = ["ArrayMethods", "is_operand", "no_operation",
            "refuse_options", "unsupported"]
 
 
@@ -270,7 +270,7 @@ class ArrayMethods(TableMethods):
         `nf.fuse` does not know how an array lies, and gives a view where it can.
         """
         if order != "C":
-            return NUMPY["numpy.ravel"](self, order)
+            return np.ravel(self, order)
         flat = OPS["reshape"](self, (-1,))
         known = isinstance(self, Traced) or flat.size < 2
         return flat if known or describe(flat.data).strides == (1,) else \
@@ -305,12 +305,13 @@ class ArrayMethods(TableMethods):
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe",
                subok: bool = True, copy: bool = True) -> Any:
         """Convert the elements; a conversion to integers stops the gradient."""
-        check_layout("astype", order)
-        return self if not copy and dtype_of(self) == check_dtype(dtype) else \
+        from .layouts import in_layout  # above this
+        made = self if not copy and dtype_of(self) == check_dtype(dtype) else \
             OPS["astype"](_castable(self, dtype, casting), dtype)
+        return in_layout("astype", made, order, self)
 
-    def copy(self, order: str = "C") -> Any:
-        """A copy with the same memory layout."""
+    def copy(self, order: str = "K") -> Any:
+        """A copy, by default with the same memory layout."""
         return self.astype(dtype_of(self), order)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
@@ -349,7 +350,6 @@ def refuse_options(name: str, given: Mapping[str, Any]) -> None:
 
 #: What to do instead of giving one of NumPy's parameters.
 _WAYS = {
-    "signature": "pass dtype=", "sig": "pass dtype=",
     "order": "transpose before and after it, or set the layout of NumPy's own arrays",
     "device": "move the array first, as nf.array(x, device=...) does",
     "shape": "use nf.full, nf.zeros or nf.ones with dtype=",
@@ -374,12 +374,6 @@ def no_operation(message: str) -> KernelTypeError:
     error = KernelTypeError(message)
     error.no_operation = True  # type: ignore[attr-defined]
     return error
-
-
-def check_layout(name: str, order: str) -> None:
-    """Raise `KernelTypeError` for an `order` other than our own."""
-    if order not in ("C", "K", "A"):
-        refuse_options(name, {"order": order})
 
 
 def _castable(x: Any, dtype: Any, casting: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.traced import Traced
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
@@ -16,7 +17,8 @@ from ...specs import Map
 from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
-from .methods import is_operand, no_operation
+from .layouts import in_layout
+from .methods import is_operand, no_operation, unsupported
 from .of_cupy import CupyProtocols
 from .ufuncs import (
     given_options,
@@ -107,9 +109,14 @@ class NumpyProtocols(CupyProtocols):
         if method != "__call__":
             return op(*inputs, **given_options(what, kwargs, taken))
         own = own_keywords(op)
-        given = given_options(what, kwargs, taken | own)
+        given = given_options(what, kwargs, taken | own | {"order"})
+        order = given.pop("order", "K")
+        if order != "K" and any(isinstance(x, Traced) for x in inputs):
+            raise unsupported(what, "order", order)
         named = {k: given.pop(k) for k in own & given.keys()}
-        return op(*in_loop_dtype(ufunc, inputs, **given), **named)
+        made = op(*in_loop_dtype(ufunc, inputs, **given), **named)
+        return tuple(in_layout(what, x, order, *inputs) for x in made) if isinstance(
+            made, tuple) else in_layout(what, made, order, *inputs)
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ...arrays import dtype_of
 from ...errors import KernelTypeError
 from ...registry.operations import NUMPY, OPS
@@ -82,12 +84,9 @@ class TableMethods:
 
     def flatten(self, order: str = "C") -> Any:
         """A copy of the elements in one dimension."""
-        if order == "F":
-            return NUMPY["numpy.ravel"](self, order).copy()
-        if order not in ("C", "A", "K"):
-            raise KernelTypeError(f"flatten: 'order' is {order!r}, expected 'C' or "
-                                  "'F'")
-        return OPS["reshape"](self, (-1,)).copy()
+        flat = OPS["reshape"](self, (-1,)) if order == "C" else np.ravel(
+            self, order)  # type: ignore[call-overload]
+        return flat.copy()
 
     @property
     def itemsize(self) -> int:

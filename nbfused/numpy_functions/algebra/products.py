@@ -23,6 +23,7 @@ from ..base import (
     stored,
 )
 from ..shapes import diagonal, moveaxis, ravel
+from .stacks import conjugated
 
 __all__: list[str] = []
 
@@ -41,11 +42,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @implements("vdot")
 def vdot(a: Any, b: Any, /) -> Any:
     """The sum of products of all elements, the first ones conjugated."""
-    return ops.matmul(_conjugated(ravel(a)), ravel(b))
-
-
-def _conjugated(x: Any) -> Any:
-    return np.conjugate(x) if dtype_of(x).kind == "c" else x
+    return ops.matmul(conjugated(ravel(a)), ravel(b))
 
 
 @implements("inner")
@@ -99,44 +96,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return ops.reshape(ops.matmul(first, second), shapes[0] + shapes[1])
 
 
-@implements("linalg.matmul")
-def linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    """The matrix product."""
-    return ops.matmul(x1, x2)
-
-
 @implements("linalg.tensordot")
 def array_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """`tensordot` as the array API standard names its parameters."""
     return tensordot(x1, x2, axes)
-
-
-@implements("vecdot", "linalg.vecdot")
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
-    """Sums of products along one axis, the first factors conjugated."""
-    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    sizes = shape_of(first)[-1], shape_of(second)[-1]
-    if sizes[0] != sizes[1]:
-        raise ShapeError(f"numpy.vecdot: vectors of {sizes[0]} and {sizes[1]} elements "
-                         f"along axis {axis}, expected as many")
-    products = ops.multiply(_conjugated(first), second)
-    found = ops.sum(products, axis=-1, dtype=dtype_of(products))
-    return ops.expand_dims(found, axis) if keepdims else found
-
-
-@implements("matvec")
-def matvec(x1: Any, x2: Any, /) -> Any:
-    """Matrices times vectors."""
-    if len(shape_of(x1)) < 2:
-        raise ShapeError(f"numpy.matvec: 'x1' has shape {shape_of(x1)}, expected "
-                         "matrices")
-    return ops.squeeze(ops.matmul(x1, ops.expand_dims(x2, -1)), -1)
-
-
-@implements("vecmat")
-def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Vectors times matrices, the vectors conjugated."""
-    return ops.squeeze(ops.matmul(ops.expand_dims(_conjugated(x1), -2), x2), -2)
 
 
 @implements("linalg.multi_dot")
@@ -371,10 +334,10 @@ def _bordered(a: Any, width: int) -> Any:
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """Sums of products with a vector that is moved along."""
     from ..shapes import flip
-    made = convolve(a, flip(_conjugated(v)), mode)
+    made = convolve(a, flip(conjugated(v)), mode)
     if mode == "same" and shape_of(a)[0] < shape_of(v)[0]:
         # NumPy takes the middle of the longer one, from the other side.
-        full = convolve(a, flip(_conjugated(v)), "full")
+        full = convolve(a, flip(conjugated(v)), "full")
         (n,), (k,) = shape_of(v), shape_of(a)
         start = k // 2
         return ops.getitem(full, slice(start, start + n))
