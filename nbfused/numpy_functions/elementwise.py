@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..errors import KernelTypeError
 from .base import (
@@ -54,7 +55,11 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
                neginf: Any = None) -> Any:
     """`x` with NaN and infinities replaced by numbers."""
     if not copy:
-        raise KernelTypeError("numpy.nan_to_num: 'copy' is False; take the result")
+        if not isinstance(x, (Variable, Traced)):
+            raise KernelTypeError("numpy.nan_to_num: 'copy' is False, and the array "
+                                  "is followed by its own library; take the result")
+        x[...] = nan_to_num(x, True, nan, posinf, neginf)
+        return x
     kind = dtype_of(x)
     if kind.kind == "c":
         first, second = (nan_to_num(part(x), True, nan, posinf, neginf)
