@@ -9,7 +9,8 @@ before it is asked for, so that a test's statistic is differentiated beside its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import zip_longest
 from typing import Any
@@ -18,10 +19,10 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..arrays.creation import array_like
-from ..autograd import Function, Variable
 from ..errors import NotDifferentiableError
 from ..numpy_functions.base import is_value, ops
 from ..numpy_functions.elementwise import vocabulary
+from ..numpy_functions.library import computed
 from .dtypes import promoted
 from .face import binary, unary
 
@@ -123,29 +124,22 @@ def _by_first(a: Any, b: Any) -> Any:
 def _by_scipy(name: str, rules: tuple[Callable[..., Any] | None, ...],
               ) -> Callable[..., Any]:
     """SciPy's function of host copies, with the rules that there are."""
-    def forward(ctx: Any, *arrays: Any) -> Any:
+    def forward(*arrays: Any) -> Any:
         compute = getattr(import_module("scipy.special"), name)
-        host = compute(*(to_numpy(x.data) for x in arrays))
-        made = Variable(array_like(np.asarray(host), arrays[0].data))
-        ctx.save_for_backward(*arrays, made)
-        return made
+        return array_like(np.asarray(compute(*map(to_numpy, arrays))), arrays[0])
 
-    def backward(ctx: Any, g: Any) -> Any:
-        *arrays, made = ctx.saved_tensors
-        return tuple(_pulled(name, k, rule, wanted, g, made, arrays)
-                     for k, (rule, wanted) in enumerate(zip_longest(
-                         rules, ctx.needs_input_grad)))
+    def pullback(cotangents: Any, results: Any, arrays: Any) -> Any:
+        return [partial(_pulled, name, k, rule, cotangents[0], results[0], arrays)
+                for k, (rule, _) in enumerate(zip_longest(rules, arrays))]
 
-    function = type(f"scipy.special.{name}", (Function,), {
-        "forward": staticmethod(forward), "backward": staticmethod(backward)})
+    function = computed(f"scipy.special.{name}", forward, pullback)
 
     def call(*args: Any) -> Any:
         dtype = promoted(name, *args)
         like = next(x for x in args if is_value(x))
         shape = np.broadcast_shapes(*(np.shape(x) if not is_value(x) else x.shape
                                       for x in args))
-        return function.apply(*(  # type: ignore[attr-defined]
-            _spread(x, like, dtype, shape) for x in args))
+        return function(*(_spread(x, like, dtype, shape) for x in args))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"``scipy.special.{name}``, computed on the host."
@@ -161,10 +155,8 @@ def _spread(x: Any, like: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
     return x if tuple(x.shape) == shape else ops.positive(ops.broadcast_to(x, shape))
 
 
-def _pulled(name: str, k: int, rule: Callable[..., Any] | None, wanted: bool, g: Any,
-            made: Any, arrays: list[Any]) -> Any:
-    if not wanted:
-        return None
+def _pulled(name: str, k: int, rule: Callable[..., Any] | None, g: Any, made: Any,
+            arrays: Sequence[Any]) -> Any:
     if rule is None:
         raise NotDifferentiableError(
             f"scipy.special.{name}: argument {k} requires grad, and there is no "

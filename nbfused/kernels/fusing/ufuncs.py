@@ -47,8 +47,9 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         return None
     inputs = with_arrays(inputs)
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
-    if getattr(op, "on_host", False):  # SciPy itself, which the plan calls
-        op = None
+    if getattr(op, "on_host", False) and not any(
+            getattr(x, "differentiated", False) for x in inputs):
+        op = None  # SciPy itself, which the plan calls, without its rule
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
         raise no_operation(_untraced(ufunc, what))

@@ -71,6 +71,9 @@ def join_items(maker: Any, key: Any, as_array: Callable[[Any], Any]) -> Any:
         how = _directive(items.pop(0), how)
     made, kinds = [], []
     for item in items:
+        if isinstance(item, str):
+            raise ValueError(f"numpy.r_: the text {item!r} is between items, expected "
+                             "it in front of them")
         x = as_array(item)
         kinds.append(_kind(item, x))
         made.append(how.placed(x))
