@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...arrays import describe, is_array
+from ...arrays import describe, dtype_of, is_array
 from ...arrays.traced import Traced
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
@@ -87,4 +87,6 @@ def _contiguous(x: Any) -> Any:
     """`x` in C's layout; itself if it is."""
     if _is_c(_strides(x)):
         return x
-    return OPS["reshape"](OPS["reshape"](x, (-1,)), x.shape)
+    made = OPS["reshape"](OPS["reshape"](x, (-1,)), x.shape)
+    # A view, where only the elements of the last axis lie apart: in order, copied.
+    return made if _is_c(_strides(made)) else OPS["astype"](made, dtype_of(made))

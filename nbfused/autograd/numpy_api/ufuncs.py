@@ -163,7 +163,9 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
                               "name one loop; give one of them")
     types = [_input_type(x) for x in inputs]
     asked: dict[str, Any] = {"casting": casting}
-    if given:
+    if dtype is not None:
+        asked["signature"] = (*[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)
+    elif given:
         asked["signature"] = _loop(ufunc, given[0])
     try:
         loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), **asked)
@@ -174,23 +176,22 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
             for x, t, wanted in zip(inputs, types, loop, strict=False)]
 
 
-def _loop(ufunc: np.ufunc, given: Any) -> tuple[Any, ...]:
+def _loop(ufunc: np.ufunc, signature: Any) -> tuple[Any, ...]:
     """The dtypes of a loop, None where they are left open.
 
-    NumPy names it by a text such as ``"ff->f"``, by the dtypes of all inputs and
-    outputs, or by that of the outputs.
+    NumPy names it by a text such as ``"ff->f"``, or by the dtypes of all inputs and
+    outputs.
     """
-    if isinstance(given, str) and "->" in given:
-        given = tuple(given.replace("->", ""))
-    if isinstance(given, tuple) and len(given) == 1 != ufunc.nargs:
-        (given,) = given
-    if not isinstance(given, tuple):
-        return (*[None] * ufunc.nin, *[check_dtype(given)] * ufunc.nout)
-    if len(given) != ufunc.nargs:
+    names = signature
+    if isinstance(names, str):
+        inputs, _, outputs = names.partition("->")
+        names = (*inputs, *outputs) if len(inputs) == ufunc.nin else ()
+    if not isinstance(names, tuple) or len(names) != ufunc.nargs:
         raise KernelTypeError(
-            f"{ufunc_name(ufunc)}: 'signature' names {len(given)} dtypes, expected "
-            f"{ufunc.nargs}, of inputs and outputs, as in {ufunc.types[0]!r}")
-    return tuple(None if x is None else check_dtype(x) for x in given)
+            f"{ufunc_name(ufunc)}: 'signature' is {signature!r}, expected a text such "
+            f"as {ufunc.types[0]!r} or a tuple of {ufunc.nargs} dtypes, of inputs and "
+            "outputs; dtype= is that of the outputs alone")
+    return tuple(None if x is None else check_dtype(x) for x in names)
 
 
 def _input_type(x: Any) -> Any:

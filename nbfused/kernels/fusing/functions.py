@@ -28,7 +28,7 @@ def _filled(a: Any, number: Any, dtype: Any) -> Any:
 
 def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
                subok: bool = True, shape: Any = None) -> Any:
-    if shape is not None:
+    if shape is not None or isinstance(fill_value, (list, tuple)):
         return NUMPY["numpy.full_like"](a, fill_value, dtype, order, subok, shape)
     return in_layout("full_like", _filled(a, fill_value, dtype), order, a)
 
