@@ -57,7 +57,7 @@ def test_arguments_without_a_rule():
         return special.betainc(a, 2.0, x).sum()
 
     for wrap in (lambda f: f, nf.fuse):
-        with pytest.raises(NotDifferentiableError, match="betainc: argument 0 requires"):
+        with pytest.raises(NotDifferentiableError, match="betainc: argument 0"):
             wrap(nf.grad(loss))(A, X)
         np.testing.assert_allclose(wrap(nf.grad(loss, 1))(A, X), differences(
             lambda x: loss(A, x), X), 1e-5)

@@ -73,9 +73,9 @@ def test_refusals(way):
         name, weights = next(iter(options.items()))
         return way(lambda x, w: np.cov(x, **{name: w}), X, weights)
 
-    with pytest.raises(ValueError, match="'aweights' has -.*no negative weights"):
+    with pytest.raises(ValueError, match=r"'aweights' has -.*no negative weights"):
         cov(aweights=-WEIGHTS)
-    with pytest.raises(KernelTypeError, match="'fweights' counts.*use 'aweights'"):
+    with pytest.raises(KernelTypeError, match=r"'fweights' counts.*use 'aweights'"):
         cov(fweights=WEIGHTS)
     with pytest.raises(ShapeError, match=r"'aweights' has shape \(4,\), expected \(5,"):
         cov(aweights=WEIGHTS[1:])

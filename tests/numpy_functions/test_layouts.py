@@ -1,4 +1,4 @@
-"""`order`, `signature`, `axes`, `out`, `shape`, `device` and `copy`, as NumPy has them."""
+"""`order`, `signature`, `axes`, `out`, `shape`, `device`, `copy` as NumPy has them."""
 
 from __future__ import annotations
 

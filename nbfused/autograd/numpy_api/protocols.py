@@ -83,8 +83,8 @@ def _check_stored(what: str, where: Any, outs: Any) -> None:
         if not (x is None or isinstance(x, NumpyProtocols)):
             raise KernelTypeError(
                 f"out: {what} does not store results of Variables into an array of "
-                f"type {type(x).__name__}, which has no gradient; pass a Variable, take "
-                "the result, or use the nbfused op with out= inside no_grad()")
+                f"type {type(x).__name__}, which has no gradient; pass a Variable, "
+                "take the result, or use the nbfused op with out= in no_grad()")
     if where is not True and (outs is None or any(x is None for x in outs)):
         raise KernelTypeError(f"{what}: 'where' leaves elements of a new array unset; "
                               "give out=, or choose with nf.ops.where")

@@ -16,7 +16,7 @@ from ...arrays import dtype_of
 from ...errors import KernelTypeError
 from ..base import detached, implements, ops, shape_of
 from ..elementwise import conj, real
-from ..library import computed, native
+from ..library import computed, is_constant, native, without_gradient
 from ..shapes import flip, tril, triu
 from ..sorting import argsort
 from .linalg import solution
@@ -83,6 +83,8 @@ def _qr_rule(g: Any, y: Any, x: Any) -> Any:
     return (adjoint(solution(r, adjoint(right))),)
 
 
+_whole_qr = without_gradient("linalg.qr", lambda x: tuple(native("linalg.qr", x)(
+    x, mode="complete")))
 _orthogonal = computed("linalg.qr", lambda x: tuple(native("linalg.qr", x)(x)),
                        of_steepest(_qr_rule))
 
@@ -98,10 +100,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     rows, columns = shape_of(a)[-2:]
     if mode == "complete" and rows <= columns:
         mode = "reduced"
+    if mode == "complete" and is_constant(a):
+        return named("QRResult", **dict(zip("QR", _whole_qr(a), strict=True)))
     if mode not in ("reduced", "r"):
         raise KernelTypeError(
             f"numpy.linalg.qr: mode {mode!r} of matrices of {rows} rows and {columns} "
-            "columns has no rule; expected 'reduced' or 'r'")
+            "columns has no rule for a gradient; expected 'reduced' or 'r'")
     q, r = _orthogonal(ops.getitem(a, (..., slice(0, rows))) if rows < columns else a)
     if rows < columns:  # the rest of the columns in the basis of the first ones
         rest = ops.getitem(a, (..., slice(rows, None)))
@@ -217,6 +221,8 @@ def _antisymmetric(x: Any) -> Any:
     return ops.subtract(x, adjoint(x))
 
 
+_whole_svd = without_gradient("linalg.svd", lambda x: tuple(native("linalg.svd", x)(
+    x, full_matrices=True)))
 _singular = computed("linalg.svd", lambda x: tuple(native("linalg.svd", x)(
     x, full_matrices=False)), of_steepest(_svd_rule))
 
@@ -229,13 +235,16 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True,
     Raises
     ------
     KernelTypeError
-        `full_matrices` of matrices that are not square: the further vectors are not
-        determined, and have no gradient.
+        `full_matrices` of matrices that are not square and differentiated: the further
+        vectors are not determined, and have no gradient.
     """
     if hermitian:
         return _of_hermitian(a, compute_uv)
     a = matrices(a, "svd")
     if compute_uv and full_matrices and shape_of(a)[-1] != shape_of(a)[-2]:
+        if is_constant(a):
+            u, s, vh = _whole_svd(a)
+            return named("SVDResult", U=u, S=s, Vh=vh)
         raise KernelTypeError("numpy.linalg.svd: 'full_matrices' of matrices that are "
                               "not square has no gradient; pass full_matrices=False")
     u, s, vh = _singular(a)
