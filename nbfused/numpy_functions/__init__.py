@@ -15,13 +15,12 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated
 `on_arrays`    functions by name, on arrays of every library
-`quantiles`    medians and quantiles by each of NumPy's methods
 `queries`      questions about dtypes, grids, functions of slices
 `reductions`   reductions with NumPy's keywords, those that skip NaN, of ufuncs
 `refused`      functions that have no meaning here, with the way out
 `shapes`       axes moved, added and reversed; diagonals and triangles
 `sorting`      sorted arrays, sets and positions, differentiated through indices
-`statistics`   averages, covariances, interpolation
+`statistics`   averages, covariances, interpolation, quantiles
 ============== =========================================================================
 """
 
@@ -33,7 +32,6 @@ from . import (
     filling,
     indexing,
     joining,
-    quantiles,
     queries,
     reductions,
     refused,
@@ -50,7 +48,6 @@ __all__ = [
     "filling",
     "indexing",
     "joining",
-    "quantiles",
     "queries",
     "reductions",
     "refused",

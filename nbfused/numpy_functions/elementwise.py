@@ -46,6 +46,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *,
          min: Any = None, max: Any = None, dtype: Any = None) -> Any:
     """`a` limited to an interval; None leaves a side open."""
+    if (min is not None or max is not None) and not (a_min is None and a_max is None):
+        raise ValueError("numpy.clip: 'min' or 'max' beside 'a_min' and 'a_max', which "
+                         "mean the same; leave one out")
     return ops.clip(a, a_min if min is None else min, a_max if max is None else max,
                     out=out, dtype=dtype)
 
@@ -140,7 +143,14 @@ def rad2deg(x: Any) -> Any:
 @implements("fabs")
 def fabs(x: Any) -> Any:
     """The magnitude, floating."""
-    return ops.absolute(floating(x))
+    return ops.absolute(_in_loop(np.fabs, x))
+
+
+def _in_loop(ufunc: np.ufunc, x: Any) -> Any:
+    """`x` in the dtype that a ufunc of one array computes in."""
+    kind = dtype_of(x)
+    return x if kind.kind == "V" else converted(x, ufunc.resolve_dtypes(
+        (kind, *[None] * ufunc.nout))[0])
 
 
 @implements("float_power")
@@ -201,6 +211,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 @implements("frexp")
 def frexp(x: Any) -> tuple[Any, Any]:
     """A fraction in ``[0.5, 1)`` and a power of two; the fraction has a gradient."""
+    x = _in_loop(np.frexp, x)
     _, exponent = _frexp(x)
     return ldexp(x, ops.negative(exponent)), exponent
 
@@ -287,13 +298,21 @@ def iscomplexobj(x: Any) -> bool:
 @implements("isposinf")
 def isposinf(x: Any, out: Any = None) -> Any:
     """Whether an element is inf."""
+    _check_ordered(x, "isposinf")
     return ops.equal(x, np.inf, out=out)
 
 
 @implements("isneginf")
 def isneginf(x: Any, out: Any = None) -> Any:
     """Whether an element is -inf."""
+    _check_ordered(x, "isneginf")
     return ops.equal(x, -np.inf, out=out)
+
+
+def _check_ordered(x: Any, name: str) -> None:
+    if dtype_of(x).kind == "c":
+        raise KernelTypeError(f"numpy.{name}: got complex numbers ({dtype_of(x)}), "
+                              "whose infinities have no sign; take x.real or x.imag")
 
 
 @implements("isclose")

@@ -16,7 +16,7 @@ from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked
 from ..autograd.numpy_api.layouts import in_layout
-from ..autograd.numpy_api.methods import no_operation, refuse_options
+from ..autograd.numpy_api.refusals import no_operation, refuse_options
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError, TapeError
 from .base import (
@@ -263,7 +263,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Any:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     """Set elements of each line along an axis, at indices of its own."""
     indices = indices if is_value(indices) else index_array(np.asarray(indices), arr)
-    made = _values(values, arr, "put_along_axis")
+    made = _values(values, arr, "put_along_axis", "unsafe")
     if axis is None:
         return ops.reshape(ops.set_at(_flat(arr), made, index=indices), shape_of(arr))
     shape = shape_of(arr)
@@ -289,5 +289,5 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
     else:
         step, end = 1 + sum(np.cumprod(shape[:-1]).tolist()), None
     count = len(range(*slice(0, end, step).indices(int(np.prod(shape)))))
-    made = resize(_values(val, a, "fill_diagonal"), (count,))
+    made = resize(_values(val, a, "fill_diagonal", "unsafe"), (count,))
     return ops.reshape(ops.set_at(_flat(a), made, index=slice(0, end, step)), shape)

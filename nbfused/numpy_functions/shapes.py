@@ -11,7 +11,7 @@ from ..arrays import describe, dtype_of
 from ..arrays.traced import Traced
 from ..autograd import Variable, apply
 from ..autograd.numpy_api.layouts import memory_axes, read_as
-from ..autograd.numpy_api.methods import refuse_options
+from ..autograd.numpy_api.refusals import refuse_options
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
 from ..specs import Map
@@ -251,7 +251,7 @@ def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def band(x: Any, rows: Any, columns: Any, low: Any, high: Any, index: Any) -> Any:
     """Keep an element if its column less its row is in ``[low, high]``, else zero."""
     shift = index % columns - index // columns % rows
-    return x if shift >= low and shift <= high else 0 * x
+    return x if shift >= low and shift <= high else 0
 
 
 @lru_cache(maxsize=1)

@@ -162,7 +162,7 @@ class Ufunc:
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether it is the operation of one of NumPy's ufuncs."""
+        """True for the operation of one of NumPy's ufuncs."""
         name = self.parameters.name
         return isinstance(getattr(np, name, None), np.ufunc) and OPS.get(name) is self
 

@@ -1,4 +1,4 @@
-"""How the elements of arrays lie in memory, where NumPy's `order` asks for it."""
+"""Layouts of elements in memory, which NumPy's `order` asks for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...arrays.traced import Traced
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ..graph import GraphArray
-from .methods import refuse_options
+from .refusals import refuse_options
 
 __all__ = ["in_layout", "memory_axes", "read_as"]
 

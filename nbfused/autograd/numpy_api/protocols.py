@@ -20,8 +20,9 @@ from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
 from .layouts import in_layout
-from .methods import is_operand, no_operation, unsupported
+from .methods import is_operand
 from .of_cupy import CupyProtocols
+from .refusals import no_operation, unsupported
 from .ufuncs import (
     given_options,
     in_loop_dtype,

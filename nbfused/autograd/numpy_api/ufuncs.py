@@ -17,7 +17,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import NAMESPACES, NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from .methods import unsupported
+from .refusals import unsupported
 
 __all__ = ["LOOP_KEYWORDS", "NUMPY_KEYWORDS", "given_options", "in_loop_dtype",
            "method_name", "own_keywords",

@@ -12,7 +12,7 @@ from ...arrays import dtype_of, is_array
 from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
 from ...autograd.numpy_api.functions import with_arrays
-from ...autograd.numpy_api.methods import no_operation
+from ...autograd.numpy_api.refusals import no_operation
 from ...autograd.numpy_api.ufuncs import (
     LOOP_KEYWORDS,
     given_options,

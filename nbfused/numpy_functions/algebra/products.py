@@ -15,6 +15,7 @@ from ..base import (
     as_arrays,
     axes_of,
     axis_of,
+    converted,
     implements,
     index_array,
     ops,
@@ -309,25 +310,36 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     if sizes[0][0] < sizes[1][0]:
         a, v = v, a
     (n,), (k,) = shape_of(a), shape_of(v)
-    padded = _bordered(a, k - 1)
-    rows = np.arange(n + k - 1)[:, None] + np.arange(k)[::-1]
-    full = ops.matmul(ops.take(padded, index_array(rows, a), axis=0), v)
-    match mode:
-        case "full":
-            return full
-        case "same":
-            return ops.getitem(full, slice((k - 1) // 2, (k - 1) // 2 + n))
-        case "valid":
-            return ops.getitem(full, slice(k - 1, n))
-    raise KernelTypeError(f"numpy.convolve: mode {mode!r}, expected 'full', 'same' or "
-                          "'valid'")
+    middle = ops.matmul(ops.take(a, index_array(_moved(k - 1, n, k), a), axis=0), v)
+    if mode == "valid":
+        return middle
+    if mode not in ("full", "same"):
+        raise KernelTypeError(f"numpy.convolve: mode {mode!r}, expected 'full', 'same' "
+                              "or 'valid'")
+    full = middle if k == 1 else ops.concatenate([
+        _at_an_end(a, v, 0, k - 1), middle, _at_an_end(a, v, n, n + k - 1)])
+    start = (k - 1) // 2
+    return full if mode == "full" else ops.getitem(full, slice(start, start + n))
 
 
-def _bordered(a: Any, width: int) -> Any:
-    if not width:
-        return a
-    zeros = ops.broadcast_to(ops.zeros_like(ops.getitem(a, slice(0, 1))), (width,))
-    return ops.concatenate([zeros, a, zeros])
+def _moved(begin: int, end: int, k: int) -> np.ndarray:
+    """Places of the factors of the elements of a reversed vector, one row for each."""
+    return np.arange(begin, end)[:, None] - np.arange(k)
+
+
+def _at_an_end(a: Any, v: Any, begin: int, end: int) -> Any:
+    """Sums of products where the vector stands out: what has no factor is left away.
+
+    Zeros as factors would make NaN of infinities.
+    """
+    places, last = _moved(begin, end, shape_of(v)[0]), shape_of(a)[0] - 1
+    factors = ops.take(a, index_array(np.clip(places, 0, last), a), axis=0)
+    inside = index_array((places >= 0) & (places <= last), a)
+    products = ops.multiply(factors, v)
+    kind = dtype_of(products)
+    made = ops.where(inside, products, 0)
+    return ops.any(made, axis=1) if kind.kind == "b" else ops.sum(
+        converted(made, kind), axis=1, dtype=kind)
 
 
 @implements("correlate")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
-from ..base import implements, ops, shape_of
+from ..base import axis_of, implements, ops, shape_of
 from ..shapes import moveaxis
 
 __all__ = ["conjugated"]
@@ -30,7 +30,7 @@ def _along(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x1: Any, x2: Any, /, *, axes: Any = None, **options: Any) -> Any:
         if axes is None:
             return function(x1, x2, **options)
-        if options.get("axis") is not None or options.get("keepdims"):
+        if options:
             raise KernelTypeError(f"numpy.{function.__name__}: 'axes' beside 'axis' or "
                                   "'keepdims'; give one of them")
         first, second, out = _operand_axes(ufunc, axes, (x1, x2))
@@ -86,7 +86,8 @@ def linalg_matmul(x1: Any, x2: Any, /) -> Any:
 
 
 def _sums_of_products(x1: Any, x2: Any, axis: int, keepdims: bool) -> Any:
-    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    first, second = (moveaxis(x, axis_of(axis, len(shape_of(x))), -1)
+                     for x in (x1, x2))
     sizes = shape_of(first)[-1], shape_of(second)[-1]
     if sizes[0] != sizes[1]:
         raise ShapeError(f"numpy.vecdot: vectors of {sizes[0]} and {sizes[1]} elements "
@@ -103,10 +104,9 @@ def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @_along
-def vecdot(x1: Any, x2: Any, /, *, axis: int | None = None,
-           keepdims: bool = False) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
     """Sums of products along one axis, the first factors conjugated."""
-    return _sums_of_products(x1, x2, -1 if axis is None else axis, keepdims)
+    return _sums_of_products(x1, x2, axis, keepdims)
 
 
 @_along

@@ -20,7 +20,7 @@ JOINING = (type(np.r_), type(np.c_))
 
 @record(frozen=True)
 class _Directive:
-    """How items are joined, as text in front of them says.
+    """Dimensions and axis of joined items, as text in front of them says.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def slice_numbers(start: Any, stop: Any, step: Any) -> np.ndarray:
 
 
 def _kind(item: Any, x: Any) -> Any:
-    """What an item adds to the common dtype: numbers of Python are weak."""
+    """An item as it counts for the common dtype: numbers of Python are weak."""
     if isinstance(item, TracedNumber) and item.python is not None:
         return item.python(0)
     return item if type(item) in (bool, int, float, complex) else dtype_of(x)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of, to_numpy
-from ..arrays.traced import Traced
-from ..autograd import Variable
-from ..errors import KernelTypeError, ShapeError
-from ..support.records import record
-from .base import (
+from ...arrays import dtype_of, to_numpy
+from ...arrays.traced import Traced
+from ...autograd import Variable
+from ...errors import KernelTypeError, ShapeError
+from ...support.records import record
+from ..base import (
     as_arrays,
     axes_of,
     converted,
@@ -22,9 +22,9 @@ from .base import (
     permuted,
     shape_of,
 )
-from .elementwise import conj, imag, real
-from .reductions import mean
-from .shapes import diagonal
+from ..elementwise import conj, imag, real
+from ..reductions import mean
+from ..shapes import diagonal
 
 __all__ = ["spread_weights"]
 
@@ -150,7 +150,7 @@ class _Weights:
 
 def _degrees_of_freedom(x: Any, frequency: Any, importance: Any,
                         ddof: int) -> tuple[Any, Any]:
-    """What sums of products are divided by, and the weights of the observations."""
+    """The divisor of sums of products, and the weights of the observations."""
     if frequency is None and importance is None:
         return float(max(shape_of(x)[1] - ddof, 0)), None
     weights = frequency if importance is None else importance if frequency is None \
@@ -193,6 +193,11 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
            period: Any = None) -> Any:
     """The piecewise linear function through points, at `x`; it may be periodic."""
     x, xp, fp = as_arrays([x, xp, fp], "numpy.interp")
+    for name, v in (("x", x), ("xp", xp)):
+        if dtype_of(v).kind == "c":
+            raise KernelTypeError(f"numpy.interp: '{name}' has complex numbers "
+                                  f"({dtype_of(v)}), which have no order; expected "
+                                  "real ones")
     x, xp = (converted(v, np.float64) for v in (x, xp))
     fp = converted(fp, np.complex128 if dtype_of(fp).kind == "c" else np.float64)
     if shape_of(xp) != shape_of(fp) or len(shape_of(xp)) != 1 or not shape_of(xp)[0]:
@@ -207,7 +212,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
         found = ops.broadcast_to(fp, shape_of(x) or (1,))
         found = ops.reshape(found, shape_of(x))
     else:
-        from .sorting import searchsorted
+        from ..sorting import searchsorted
         after = searchsorted(xp, x, side="right")
         low = ops.clip(ops.subtract(after, 1), 0, count - 2)
         x0, x1, f0, f1 = (ops.take(v, k, axis=0) for v in (xp, fp)
@@ -223,7 +228,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
 
 def _repeated(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     """Points of a periodic function in order, with one more at each end."""
-    from .sorting import argsort
+    from ..sorting import argsort
     if isinstance(period, (int, float)) and not period:
         raise ValueError("numpy.interp: 'period' is 0, expected another number")
     period = ops.absolute(period) if is_value(period) else abs(period)

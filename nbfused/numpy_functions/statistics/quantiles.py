@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import dtype_of, to_numpy
-from ..arrays.traced import Traced
-from ..autograd import Variable
-from ..errors import KernelTypeError
-from ..support.records import record
-from .base import (
+from ...arrays import dtype_of, to_numpy
+from ...arrays.traced import Traced
+from ...autograd import Variable
+from ...errors import KernelTypeError
+from ...support.records import record
+from ..base import (
     as_arrays,
     axes_of,
     converted,
@@ -30,10 +30,10 @@ from .base import (
     shape_of,
     stored,
 )
-from .cumulative import cumsum
-from .reductions import _is_number, mean
-from .sorting import argsort, sort
-from .statistics import spread_weights
+from ..cumulative import cumsum
+from ..reductions import _is_number, mean
+from ..sorting import argsort, sort
+from .averages import spread_weights
 
 __all__: list[str] = []
 
