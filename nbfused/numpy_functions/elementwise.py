@@ -61,7 +61,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
         if not isinstance(x, (Variable, Traced)):
             raise KernelTypeError("numpy.nan_to_num: 'copy' is False, and the array "
                                   "is followed by its own library; take the result")
-        x[...] = nan_to_num(x, True, nan, posinf, neginf)
+        changed: Any = x
+        changed[...] = nan_to_num(x, True, nan, posinf, neginf)
         return x
     kind = dtype_of(x)
     if kind.kind == "c":

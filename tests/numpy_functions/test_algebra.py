@@ -19,6 +19,8 @@ SQUARE = normal(3, 3) + 3 * np.eye(3)
 SYMMETRIC = normal(4, 4, seed=3) @ normal(4, 4, seed=3).T + 4 * np.eye(4)
 #: Of both signs; only the lower triangle is read.
 MIXED = normal(4, 4, seed=5)
+#: Whose triangles are of two positive definite matrices.
+ONE_SIDED = SYMMETRIC + np.triu(normal(4, 4, seed=6), 1) / 4
 TALL, WIDE = normal(5, 3), normal(3, 4)
 STACK = normal(2, 3, 3) + 3 * np.eye(3)
 
@@ -68,6 +70,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "solve broadcast": (linalg.solve, STACK, normal(1, 3, 2)),
     "det": (linalg.det, STACK), "slogdet": (lambda x: linalg.slogdet(x)[1], SYMMETRIC),
     "cholesky": (lambda x: linalg.cholesky((x + x.T) / 2), SYMMETRIC),
+    "cholesky of a triangle": (linalg.cholesky, ONE_SIDED), "cholesky of the upper": (
+        lambda x: linalg.cholesky(x, upper=True), ONE_SIDED),
     "qr": (lambda x: tuple(linalg.qr(x)), TALL), "qr r": (
         lambda x: linalg.qr(x, "r"), SQUARE),
     "qr wide": (lambda x: tuple(linalg.qr(x)), WIDE), "qr wide stack": (

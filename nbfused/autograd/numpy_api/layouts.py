@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...arrays import describe, dtype_of, is_array
 from ...arrays.traced import Traced
 from ...errors import KernelTypeError
@@ -12,7 +14,7 @@ from ...registry.operations import OPS
 from ..graph import GraphArray
 from .refusals import refuse_options
 
-__all__ = ["in_layout", "memory_axes", "read_as"]
+__all__ = ["in_layout", "memory_axes", "raveled", "read_as"]
 
 
 def in_layout(name: str, made: Any, order: str, *like: Any) -> Any:
@@ -56,6 +58,14 @@ def memory_axes(name: str, x: Any) -> list[int]:
         refuse_options(name, {"order": "K"})
     strides = [abs(step) for _, step in _strides(x)]
     return sorted(range(len(strides)), key=lambda k: -strides[k])
+
+
+def raveled(x: Any, order: Any) -> Any:
+    """The elements in one dimension, by NumPy's protocol.
+
+    `nf.fuse` sees it there, and calls NumPy for an order that memory has.
+    """
+    return np.ravel(x, order)
 
 
 def _check(name: str, order: Any) -> None:

@@ -16,7 +16,7 @@ from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
-from .layouts import in_layout
+from .layouts import in_layout, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
 
@@ -271,7 +271,7 @@ class ArrayMethods(TableMethods):
         `nf.fuse` does not know how an array lies, and gives a view where it can.
         """
         if order != "C":
-            return np.ravel(self, order)
+            return raveled(self, order)
         flat = OPS["reshape"](self, (-1,))
         known = isinstance(self, Traced) or flat.size < 2
         return flat if known or describe(flat.data).strides == (1,) else \

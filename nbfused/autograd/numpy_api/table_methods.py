@@ -6,11 +6,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NoReturn
 
-import numpy as np
-
 from ...arrays import dtype_of
 from ...errors import KernelTypeError
 from ...registry.operations import NUMPY, OPS
+from .layouts import raveled
 
 __all__ = ["TableMethods"]
 
@@ -84,8 +83,7 @@ class TableMethods:
 
     def flatten(self, order: str = "C") -> Any:
         """A copy of the elements in one dimension."""
-        flat = OPS["reshape"](self, (-1,)) if order == "C" else np.ravel(
-            self, order)  # type: ignore[call-overload]
+        flat = OPS["reshape"](self, (-1,)) if order == "C" else raveled(self, order)
         return flat.copy()
 
     @property

@@ -68,8 +68,11 @@ _factor = computed("linalg.cholesky", lambda x: native("linalg.cholesky", x)(x),
 
 @implements("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """The lower triangular factors of symmetric positive definite matrices."""
-    made = _factor(square_matrices(a, "cholesky"))
+    """The triangular factors of symmetric positive definite matrices.
+
+    They are read from one triangle, the upper one for an upper factor.
+    """
+    made = _factor(_one_side(square_matrices(a, "cholesky"), "U" if upper else "L"))
     return adjoint(made) if upper else made
 
 

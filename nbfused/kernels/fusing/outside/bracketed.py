@@ -100,7 +100,7 @@ def slice_numbers(start: Any, stop: Any, step: Any) -> np.ndarray:
     """The numbers of a slice; an imaginary step is how many there are."""
     start, step = 0 if start is None else start, 1 if step is None else step
     if isinstance(step, (complex, np.complexfloating)):
-        return np.linspace(start, stop, int(abs(step)))
+        return np.linspace(start, stop, int(np.abs(step)))
     return np.arange(start, stop, step)
 
 
