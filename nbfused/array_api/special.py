@@ -25,6 +25,7 @@ from ..numpy_functions.elementwise import vocabulary
 from ..numpy_functions.library import computed
 from .dtypes import promoted
 from .face import binary, unary
+from .special_derivatives import DERIVATIVES
 
 __all__: list[str] = []
 
@@ -70,55 +71,10 @@ _OF_TWO: dict[str, Callable[..., Any]] = {
     "xlogy": _times_logarithm("log", 0.0), "xlog1py": _times_logarithm("log1p", -1.0)}
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    scale = ops.subtract(ops.add(_ln(a), _ln(b)), _ln(ops.add(a, b)))
-    kernel = ops.multiply(ops.power(x, ops.subtract(a, 1.0)),
-                          ops.power(ops.subtract(1.0, x), ops.subtract(b, 1.0)))
-    return ops.multiply(kernel, ops.exp(ops.negative(scale)))
-
-
-def _gamma_density(a: Any, x: Any) -> Any:
-    return ops.multiply(ops.power(x, ops.subtract(a, 1.0)),
-                        ops.exp(ops.negative(ops.add(x, _ln(a)))))
-
-
-def _ln(a: Any) -> Any:
-    return vocabulary("lgamma", a)
-
-
-def _normal_density(x: Any, logarithm: Any) -> Any:
-    """The density of a normal number over ``exp(logarithm)``."""
-    half = ops.multiply(ops.square(x), -0.5)
-    return ops.multiply(ops.exp(ops.subtract(half, logarithm)),
-                        1 / math.sqrt(2 * math.pi))
-
-
-#: Functions of SciPy, with the derivative by each argument: ``f(result, *arguments)``.
-_HOST: dict[str, tuple[Callable[..., Any] | None, ...]] = {
-    "betainc": (None, None, lambda y, a, b, x: _beta_density(a, b, x)),
-    "gammainc": (None, lambda y, a, x: _gamma_density(a, x)),
-    "gammaincc": (None, lambda y, a, x: ops.negative(_gamma_density(a, x))),
-    "log_ndtr": (lambda y, x: _normal_density(x, y),),
-    "ndtri": (lambda y, p: ops.divide(1.0, _normal_density(y, 0.0)),),
-    "erfinv": (lambda y, x: ops.multiply(math.sqrt(math.pi) / 2,
-                                         ops.exp(ops.square(y))),),
-    "betaln": (lambda y, a, b: _by_first(a, b), lambda y, a, b: _by_first(b, a)),
-    "gamma": (lambda y, x: ops.multiply(y, vocabulary("digamma", x)),),
-    "i0e": (lambda y, x: ops.subtract(_host["i1e"](x), ops.multiply(ops.sign(x), y)),),
-}
-
 #: Functions of SciPy without derivatives here, those that it has nothing else for.
 _WITHOUT_RULE = (
-    "bdtr bdtrc bdtri betaincinv binom boxcox boxcox1p chdtri cosdg cosm1 cotdg ellipk "
-    "ellipkm1 erfcx exp1 exp10 exprel expi expn fdtr fdtrc fdtri gammainccinv "
-    "gammaincinv gammasgn gdtr gdtrc huber hyp1f1 inv_boxcox inv_boxcox1p i1e j0 j1 k0 "
-    "k0e k1 k1e kl_div lpmv nbdtr nbdtrc nbdtri pdtr pdtrc pdtri poch pseudo_huber "
-    "polygamma radian rgamma sindg spence tandg y0 y1 yn zeta zetac")
-
-
-def _by_first(a: Any, b: Any) -> Any:
-    """The derivative of the logarithm of a beta function by its first argument."""
-    return ops.subtract(vocabulary("digamma", a), vocabulary("digamma", ops.add(a, b)))
+    "bdtr bdtrc bdtri chdtri ellipk ellipkm1 fdtr fdtrc fdtri gammasgn gdtr gdtrc lpmv "
+    "nbdtr nbdtrc nbdtri pdtr pdtrc pdtri radian yn zetac")
 
 
 def _by_scipy(name: str, rules: tuple[Callable[..., Any] | None, ...],
@@ -169,8 +125,8 @@ def _vocabulary(name: str) -> Callable[[Any], Any]:
 
 
 _host: dict[str, Callable[..., Any]] = {
-    name: _by_scipy(name, _HOST.get(name, ()))
-    for name in (*_HOST, *_WITHOUT_RULE.split())}
+    name: _by_scipy(name, DERIVATIVES.get(name, ()))
+    for name in (*DERIVATIVES, *_WITHOUT_RULE.split())}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: unary(name, "floating", _vocabulary(inner))
        for name, inner in _VOCABULARY.items()},

@@ -203,7 +203,7 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @implements("modf")
 def modf(x: Any) -> tuple[Any, Any]:
     """The fraction and the integer part, both with the sign of `x`."""
-    x = floating(x)
+    x = _in_loop(np.modf, x)
     whole = ops.trunc(x)
     rest = ops.where(ops.isinf(x), 0.0, ops.subtract(x, whole))
     return vocabulary("copysign", rest, x), whole

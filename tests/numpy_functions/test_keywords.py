@@ -57,8 +57,9 @@ CASES = {
         ("correlate", (X[1], W), {"mode": "full"}), ("convolve", (N[0], N[1]), {}),
         ("polyval", (B[0], B[0]), {}), ("polymul", (W, X[1]), {})],
     "dtypes of few bits": [
-        ("fabs", (N,), {}), ("fabs", (B,), {}), ("frexp", (B,), {}),
-        ("frexp", (N,), {}),
+        ("fabs", (N,), {}), ("fabs", (B,), {}), ("frexp", (B,), {}), ("modf", (B,), {}),
+        ("frexp", (N,), {}), ("modf", (N,), {}),
+        ("linalg.matrix_norm", (B.repeat(3, 0),), {"ord": np.inf}),
         ("poly", (N[0],), {}), ("poly", (H[0],), {}), ("poly", (F[0],), {}),
         ("linalg.matrix_power", (N[:, :2], 3), {}),
         ("linalg.matrix_power", (N[:, :2], 0), {}),

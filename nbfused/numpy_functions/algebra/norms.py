@@ -107,7 +107,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False,
 @implements("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Norms of matrices."""
-    ndim = len(shape_of(x))
+    x, ndim = floating(x), len(shape_of(x))
     return _matrix_norm(x, ord, (axis_of(-2, ndim), axis_of(-1, ndim)), keepdims)
 
 
