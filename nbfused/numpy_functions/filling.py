@@ -45,13 +45,24 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
     if _is_array(fill_value):
         extents = shape_of(a) if shape is None else _extents(shape)
         _, values = as_arrays([a, fill_value], "numpy.full_like")
-        made = copied(ops.broadcast_to(converted(values, kind), extents))
+        made = _repeated(converted(values, kind), extents)
     else:
         like = a if shape is None else ops.broadcast_to(
             index_array(np.zeros((), kind), a), _extents(shape))
         made = ops.full_like(like, fill_value, kind)
         made = as_given(made, a) if shape is not None else made
     return placed("full_like", in_layout("full_like", made, order, a), device)
+
+
+def _repeated(values: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        fits = np.broadcast_shapes(shape_of(values), shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"numpy.full_like: 'fill_value' has shape {shape_of(values)}, "
+                         f"expected one that broadcasts to {shape}")
+    return copied(ops.broadcast_to(values, shape))
 
 
 def _is_array(x: Any) -> bool:

@@ -182,6 +182,9 @@ class Elementwise(Func, Ufunc):
             zeros.
         casting : str, optional
             How results may be cast to `out`: ``"same_kind"``, as `numpy.can_cast` says.
+        order, signature : optional
+            Those of NumPy's ufunc, where this is one of its operations: the layout of
+            results in memory, and the dtypes of inputs and outputs.
 
         Returns
         -------
