@@ -15,6 +15,7 @@ from ..errors import KernelTypeError
 from .base import (
     as_arrays,
     converted,
+    copied,
     detached,
     floating,
     implements,
@@ -70,7 +71,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
                          for part in (real, imag))
         return ops.add(first, ops.multiply(second, 1j))
     if kind.kind not in "fV":
-        return ops.positive(x)
+        return copied(x)
     limits = np.finfo(kind) if kind.kind == "f" else None
     high = (limits.max if limits else 3.3895314e38) if posinf is None else posinf
     low = (limits.min if limits else -3.3895314e38) if neginf is None else neginf

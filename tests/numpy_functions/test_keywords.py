@@ -55,6 +55,9 @@ CASES = {
         ("convolve", (np.array([np.inf, 1.0, 2.0]), W), {}),
         ("convolve", (W, np.array([np.inf, 1.0, np.nan])), {"mode": "same"}),
         ("correlate", (X[1], W), {"mode": "full"}), ("convolve", (N[0], N[1]), {}),
+        ("interp", (Y, np.array([0.5, 1.5, 3.0, 3.0]), W), {}), ("interp", (
+            Y, np.array([0.5, 1.5, 3.0]), np.array([2.0, 1.0, np.inf])), {}),
+        ("nan_to_num", (B,), {}), ("polyder", (B[0],), {}),
         ("polyval", (B[0], B[0]), {}), ("polymul", (W, X[1]), {})],
     "dtypes of few bits": [
         ("fabs", (N,), {}), ("fabs", (B,), {}), ("frexp", (B,), {}), ("modf", (B,), {}),

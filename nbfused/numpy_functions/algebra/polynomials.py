@@ -14,6 +14,7 @@ from ..base import (
     converted,
     detached,
     implements,
+    index_array,
     is_value,
     ops,
     shape_of,
@@ -108,9 +109,8 @@ def polyder(p: Any, m: int = 1) -> Any:
     """The derivative of a polynomial."""
     for _ in range(m):
         count = shape_of(p)[0]
-        powers = np.arange(count - 1, 0, -1).astype(dtype_of(p))
-        p = ops.multiply(ops.getitem(p, slice(0, count - 1)),
-                         as_arrays([p, powers.tolist()], "numpy.polyder")[1])
+        powers = index_array(np.arange(count - 1, 0, -1), p)
+        p = ops.multiply(ops.getitem(p, slice(0, count - 1)), powers)
     return p
 
 

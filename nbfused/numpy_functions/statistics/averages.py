@@ -217,8 +217,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
         low = ops.clip(ops.subtract(after, 1), 0, count - 2)
         x0, x1, f0, f1 = (ops.take(v, k, axis=0) for v in (xp, fp)
                           for k in (low, ops.add(low, 1)))
-        found = ops.add(f0, ops.multiply(ops.divide(ops.subtract(f1, f0), ops.subtract(
-            x1, x0)), ops.subtract(x, x0)))
+        slope = ops.divide(ops.subtract(f1, f0), ops.subtract(x1, x0))
+        found = ops.add(f0, ops.multiply(slope, ops.subtract(x, x0)))
+        # Points that are equal at the end, and infinities beside a point that is met.
+        endless = ops.logical_not(ops.isfinite(slope))
+        for at, f in ((x0, f0), (x1, f1)):
+            found = ops.where(ops.logical_and(endless, ops.equal(x, at)), f, found)
     ends = ops.getitem(fp, 0), ops.getitem(fp, -1)
     found = ops.where(ops.less(x, ops.getitem(xp, 0)),
                       ends[0] if left is None else left, found)
