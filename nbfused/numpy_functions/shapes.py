@@ -67,7 +67,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     """The elements in C's, in Fortran's or in memory's order, in one dimension."""
     if order == "K":
         return reshape(permuted(a, memory_axes("numpy.ravel", a)), (-1,))
-    return reshape(a, (-1,), order)
+    return reshape(a, (-1,), read_as("numpy.ravel", a, order))
 
 
 @implements("squeeze")
