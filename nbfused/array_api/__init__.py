@@ -4,17 +4,18 @@ Code that asks an array for its namespace, as SciPy and scikit-learn do, runs on
 Variables, with gradients.  Its arrays are Variables: `asarray`, `zeros` and so on give
 Variables without gradient, as these have the operators of the standard on every device.
 
-============ ===========================================================================
-`adapted`    functions that differ from NumPy's of the same name
-`creation`   arrays made of numbers, buffers and other arrays
-`dtypes`     dtypes, promotion within a kind, limits
-`face`       functions made of rows and of the table
-`fft`        the extension of Fourier transforms
-`info`       the namespace's description of itself
-`linalg`     the extension of linear algebra
-`special`    special functions by SciPy's names
-`standard`   the functions of the standard, as rows
-============ ===========================================================================
+===================== ==================================================================
+`adapted`             functions that differ from NumPy's of the same name
+`creation`            arrays made of numbers, buffers and other arrays
+`dtypes`              dtypes, promotion within a kind, limits
+`face`                functions made of rows and of the table
+`fft`                 the extension of Fourier transforms
+`info`                the namespace's description of itself
+`linalg`              the extension of linear algebra
+`special`             special functions by SciPy's names
+`special_derivatives` their derivatives, where SciPy computes them
+`standard`            the functions of the standard, as rows
+===================== ==================================================================
 """
 
 from __future__ import annotations

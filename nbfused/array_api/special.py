@@ -9,7 +9,8 @@ before it is asked for, so that a test's statistic is differentiated beside its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import zip_longest
 from typing import Any
@@ -18,12 +19,13 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..arrays.creation import array_like
-from ..autograd import Function, Variable
 from ..errors import NotDifferentiableError
 from ..numpy_functions.base import is_value, ops
 from ..numpy_functions.elementwise import vocabulary
+from ..numpy_functions.library import computed
 from .dtypes import promoted
 from .face import binary, unary
+from .special_derivatives import DERIVATIVES
 
 __all__: list[str] = []
 
@@ -69,83 +71,31 @@ _OF_TWO: dict[str, Callable[..., Any]] = {
     "xlogy": _times_logarithm("log", 0.0), "xlog1py": _times_logarithm("log1p", -1.0)}
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    scale = ops.subtract(ops.add(_ln(a), _ln(b)), _ln(ops.add(a, b)))
-    kernel = ops.multiply(ops.power(x, ops.subtract(a, 1.0)),
-                          ops.power(ops.subtract(1.0, x), ops.subtract(b, 1.0)))
-    return ops.multiply(kernel, ops.exp(ops.negative(scale)))
-
-
-def _gamma_density(a: Any, x: Any) -> Any:
-    return ops.multiply(ops.power(x, ops.subtract(a, 1.0)),
-                        ops.exp(ops.negative(ops.add(x, _ln(a)))))
-
-
-def _ln(a: Any) -> Any:
-    return vocabulary("lgamma", a)
-
-
-def _normal_density(x: Any, logarithm: Any) -> Any:
-    """The density of a normal number over ``exp(logarithm)``."""
-    half = ops.multiply(ops.square(x), -0.5)
-    return ops.multiply(ops.exp(ops.subtract(half, logarithm)),
-                        1 / math.sqrt(2 * math.pi))
-
-
-#: Functions of SciPy, with the derivative by each argument: ``f(result, *arguments)``.
-_HOST: dict[str, tuple[Callable[..., Any] | None, ...]] = {
-    "betainc": (None, None, lambda y, a, b, x: _beta_density(a, b, x)),
-    "gammainc": (None, lambda y, a, x: _gamma_density(a, x)),
-    "gammaincc": (None, lambda y, a, x: ops.negative(_gamma_density(a, x))),
-    "log_ndtr": (lambda y, x: _normal_density(x, y),),
-    "ndtri": (lambda y, p: ops.divide(1.0, _normal_density(y, 0.0)),),
-    "erfinv": (lambda y, x: ops.multiply(math.sqrt(math.pi) / 2,
-                                         ops.exp(ops.square(y))),),
-    "betaln": (lambda y, a, b: _by_first(a, b), lambda y, a, b: _by_first(b, a)),
-    "gamma": (lambda y, x: ops.multiply(y, vocabulary("digamma", x)),),
-    "i0e": (lambda y, x: ops.subtract(_host["i1e"](x), ops.multiply(ops.sign(x), y)),),
-}
-
 #: Functions of SciPy without derivatives here, those that it has nothing else for.
 _WITHOUT_RULE = (
-    "bdtr bdtrc bdtri betaincinv binom boxcox boxcox1p chdtri cosdg cosm1 cotdg ellipk "
-    "ellipkm1 erfcx exp1 exp10 exprel expi expn fdtr fdtrc fdtri gammainccinv "
-    "gammaincinv gammasgn gdtr gdtrc huber hyp1f1 inv_boxcox inv_boxcox1p i1e j0 j1 k0 "
-    "k0e k1 k1e kl_div lpmv nbdtr nbdtrc nbdtri pdtr pdtrc pdtri poch pseudo_huber "
-    "polygamma radian rgamma sindg spence tandg y0 y1 yn zeta zetac")
-
-
-def _by_first(a: Any, b: Any) -> Any:
-    """The derivative of the logarithm of a beta function by its first argument."""
-    return ops.subtract(vocabulary("digamma", a), vocabulary("digamma", ops.add(a, b)))
+    "bdtr bdtrc bdtri chdtri ellipk ellipkm1 fdtr fdtrc fdtri gammasgn gdtr gdtrc lpmv "
+    "nbdtr nbdtrc nbdtri pdtr pdtrc pdtri radian yn zetac")
 
 
 def _by_scipy(name: str, rules: tuple[Callable[..., Any] | None, ...],
               ) -> Callable[..., Any]:
     """SciPy's function of host copies, with the rules that there are."""
-    def forward(ctx: Any, *arrays: Any) -> Any:
+    def forward(*arrays: Any) -> Any:
         compute = getattr(import_module("scipy.special"), name)
-        host = compute(*(to_numpy(x.data) for x in arrays))
-        made = Variable(array_like(np.asarray(host), arrays[0].data))
-        ctx.save_for_backward(*arrays, made)
-        return made
+        return array_like(np.asarray(compute(*map(to_numpy, arrays))), arrays[0])
 
-    def backward(ctx: Any, g: Any) -> Any:
-        *arrays, made = ctx.saved_tensors
-        return tuple(_pulled(name, k, rule, wanted, g, made, arrays)
-                     for k, (rule, wanted) in enumerate(zip_longest(
-                         rules, ctx.needs_input_grad)))
+    def pullback(cotangents: Any, results: Any, arrays: Any) -> Any:
+        return [partial(_pulled, name, k, rule, cotangents[0], results[0], arrays)
+                for k, (rule, _) in enumerate(zip_longest(rules, arrays))]
 
-    function = type(f"scipy.special.{name}", (Function,), {
-        "forward": staticmethod(forward), "backward": staticmethod(backward)})
+    function = computed(f"scipy.special.{name}", forward, pullback)
 
     def call(*args: Any) -> Any:
         dtype = promoted(name, *args)
         like = next(x for x in args if is_value(x))
         shape = np.broadcast_shapes(*(np.shape(x) if not is_value(x) else x.shape
                                       for x in args))
-        return function.apply(*(  # type: ignore[attr-defined]
-            _spread(x, like, dtype, shape) for x in args))
+        return function(*(_spread(x, like, dtype, shape) for x in args))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"``scipy.special.{name}``, computed on the host."
@@ -161,10 +111,8 @@ def _spread(x: Any, like: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
     return x if tuple(x.shape) == shape else ops.positive(ops.broadcast_to(x, shape))
 
 
-def _pulled(name: str, k: int, rule: Callable[..., Any] | None, wanted: bool, g: Any,
-            made: Any, arrays: list[Any]) -> Any:
-    if not wanted:
-        return None
+def _pulled(name: str, k: int, rule: Callable[..., Any] | None, g: Any, made: Any,
+            arrays: Sequence[Any]) -> Any:
     if rule is None:
         raise NotDifferentiableError(
             f"scipy.special.{name}: argument {k} requires grad, and there is no "
@@ -177,8 +125,8 @@ def _vocabulary(name: str) -> Callable[[Any], Any]:
 
 
 _host: dict[str, Callable[..., Any]] = {
-    name: _by_scipy(name, _HOST.get(name, ()))
-    for name in (*_HOST, *_WITHOUT_RULE.split())}
+    name: _by_scipy(name, DERIVATIVES.get(name, ()))
+    for name in (*DERIVATIVES, *_WITHOUT_RULE.split())}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: unary(name, "floating", _vocabulary(inner))
        for name, inner in _VOCABULARY.items()},

@@ -19,8 +19,8 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `reductions`   reductions with NumPy's keywords, those that skip NaN, of ufuncs
 `refused`      functions that have no meaning here, with the way out
 `shapes`       axes moved, added and reversed; diagonals and triangles
-`sorting`      sorted arrays and order statistics, differentiated through indices
-`statistics`   averages, covariances, interpolation
+`sorting`      sorted arrays, sets and positions, differentiated through indices
+`statistics`   averages, covariances, interpolation, quantiles
 ============== =========================================================================
 """
 

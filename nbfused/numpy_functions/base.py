@@ -12,7 +12,7 @@ from ..arrays import dtype_of, is_array
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced
 from ..autograd import Variable
-from ..autograd.numpy_api.methods import no_operation
+from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
 from ..specs.shapes import names_only_element

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..errors import KernelTypeError
 from .base import (
     as_arrays,
     converted,
+    copied,
     detached,
     floating,
     implements,
@@ -45,6 +47,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *,
          min: Any = None, max: Any = None, dtype: Any = None) -> Any:
     """`a` limited to an interval; None leaves a side open."""
+    if (min is not None or max is not None) and not (a_min is None and a_max is None):
+        raise ValueError("numpy.clip: 'min' or 'max' beside 'a_min' and 'a_max', which "
+                         "mean the same; leave one out")
     return ops.clip(a, a_min if min is None else min, a_max if max is None else max,
                     out=out, dtype=dtype)
 
@@ -54,14 +59,19 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
                neginf: Any = None) -> Any:
     """`x` with NaN and infinities replaced by numbers."""
     if not copy:
-        raise KernelTypeError("numpy.nan_to_num: 'copy' is False; take the result")
+        if not isinstance(x, (Variable, Traced)):
+            raise KernelTypeError("numpy.nan_to_num: 'copy' is False, and the array "
+                                  "is followed by its own library; take the result")
+        changed: Any = x
+        changed[...] = nan_to_num(x, True, nan, posinf, neginf)
+        return x
     kind = dtype_of(x)
     if kind.kind == "c":
         first, second = (nan_to_num(part(x), True, nan, posinf, neginf)
                          for part in (real, imag))
         return ops.add(first, ops.multiply(second, 1j))
     if kind.kind not in "fV":
-        return ops.positive(x)
+        return copied(x)
     limits = np.finfo(kind) if kind.kind == "f" else None
     high = (limits.max if limits else 3.3895314e38) if posinf is None else posinf
     low = (limits.min if limits else -3.3895314e38) if neginf is None else neginf
@@ -135,7 +145,14 @@ def rad2deg(x: Any) -> Any:
 @implements("fabs")
 def fabs(x: Any) -> Any:
     """The magnitude, floating."""
-    return ops.absolute(floating(x))
+    return ops.absolute(_in_loop(np.fabs, x))
+
+
+def _in_loop(ufunc: np.ufunc, x: Any) -> Any:
+    """`x` in the dtype that a ufunc of one array computes in."""
+    kind = dtype_of(x)
+    return x if kind.kind == "V" else converted(x, ufunc.resolve_dtypes(
+        (kind, *[None] * ufunc.nout))[0])
 
 
 @implements("float_power")
@@ -187,7 +204,7 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @implements("modf")
 def modf(x: Any) -> tuple[Any, Any]:
     """The fraction and the integer part, both with the sign of `x`."""
-    x = floating(x)
+    x = _in_loop(np.modf, x)
     whole = ops.trunc(x)
     rest = ops.where(ops.isinf(x), 0.0, ops.subtract(x, whole))
     return vocabulary("copysign", rest, x), whole
@@ -196,6 +213,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 @implements("frexp")
 def frexp(x: Any) -> tuple[Any, Any]:
     """A fraction in ``[0.5, 1)`` and a power of two; the fraction has a gradient."""
+    x = _in_loop(np.frexp, x)
     _, exponent = _frexp(x)
     return ldexp(x, ops.negative(exponent)), exponent
 
@@ -282,13 +300,21 @@ def iscomplexobj(x: Any) -> bool:
 @implements("isposinf")
 def isposinf(x: Any, out: Any = None) -> Any:
     """Whether an element is inf."""
+    _check_ordered(x, "isposinf")
     return ops.equal(x, np.inf, out=out)
 
 
 @implements("isneginf")
 def isneginf(x: Any, out: Any = None) -> Any:
     """Whether an element is -inf."""
+    _check_ordered(x, "isneginf")
     return ops.equal(x, -np.inf, out=out)
+
+
+def _check_ordered(x: Any, name: str) -> None:
+    if dtype_of(x).kind == "c":
+        raise KernelTypeError(f"numpy.{name}: got complex numbers ({dtype_of(x)}), "
+                              "whose infinities have no sign; take x.real or x.imag")
 
 
 @implements("isclose")

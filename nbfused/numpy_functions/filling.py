@@ -5,22 +5,26 @@ A change is an assignment to a Variable or to what is traced, so that it has a g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
+from ..arrays import check_dtype, dtype_of
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked
-from ..autograd.numpy_api.methods import check_layout, no_operation
+from ..autograd.numpy_api.layouts import in_layout
+from ..autograd.numpy_api.refusals import no_operation, refuse_options
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError, TapeError
 from .base import (
     as_arrays,
+    as_given,
     axis_of,
     converted,
+    copied,
     implements,
     index_array,
     is_value,
@@ -30,40 +34,80 @@ from .base import (
 from .cumulative import cumsum
 from .shapes import moveaxis, resize
 
-__all__: list[str] = []
+__all__ = ["placed"]
 
 
 @implements("full_like")
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> Any:
-    """An array of one number in the shape of `a`."""
-    check_layout("full_like", order)
-    return ops.full_like(a, fill_value, dtype)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
+              subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of one number, or of an array that is repeated, like `a`."""
+    kind = dtype_of(a) if dtype is None else check_dtype(dtype)
+    if _is_array(fill_value):
+        extents = shape_of(a) if shape is None else _extents(shape)
+        _, values = as_arrays([a, fill_value], "numpy.full_like")
+        made = _repeated(converted(values, kind), extents)
+    else:
+        like = a if shape is None else ops.broadcast_to(
+            index_array(np.zeros((), kind), a), _extents(shape))
+        made = ops.full_like(like, fill_value, kind)
+        made = as_given(made, a) if shape is not None else made
+    return placed("full_like", in_layout("full_like", made, order, a), device)
+
+
+def _repeated(values: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        fits = np.broadcast_shapes(shape_of(values), shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"numpy.full_like: 'fill_value' has shape {shape_of(values)}, "
+                         f"expected one that broadcasts to {shape}")
+    return copied(ops.broadcast_to(values, shape))
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) or (
+        is_value(x) and not isinstance(x, (np.generic, TracedNumber)))
+
+
+def _extents(shape: Any) -> tuple[int, ...]:
+    return tuple(map(index, shape)) if isinstance(shape, Iterable) else (index(shape),)
+
+
+def placed(name: str, x: Any, device: Any) -> Any:
+    """An array on a device: where it is for None."""
+    if device is None:
+        return x
+    if isinstance(x, Traced) or not isinstance(x, Variable):
+        refuse_options(f"numpy.{name}", {"device": device})
+    return x.to_device(device)
 
 
 @implements("zeros_like")
-def zeros_like(a: Any, dtype: Any = None, order: str = "K") -> Any:
-    """Zeros in the shape of `a`."""
-    check_layout("zeros_like", order)
-    return ops.full_like(a, 0, dtype)
+def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+               shape: Any = None, *, device: Any = None) -> Any:
+    """Zeros in the shape of `a`, or in another one."""
+    return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 @implements("ones_like")
-def ones_like(a: Any, dtype: Any = None, order: str = "K") -> Any:
-    """Ones in the shape of `a`."""
-    check_layout("ones_like", order)
-    return ops.full_like(a, 1, dtype)
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+              shape: Any = None, *, device: Any = None) -> Any:
+    """Ones in the shape of `a`, or in another one."""
+    return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
 @implements("empty_like")
-def empty_like(prototype: Any, dtype: Any = None, order: str = "K") -> Any:
+def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+               shape: Any = None, *, device: Any = None) -> Any:
     """An array in the shape of another one: of zeros, as any number will do."""
-    check_layout("empty_like", order)
-    return ops.full_like(prototype, 0, dtype)
+    return full_like(prototype, 0, dtype, order, subok, shape, device=device)
 
 
 @implements("linspace")
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
-             retstep: bool = False, dtype: Any = None, axis: int = 0) -> Any:
+             retstep: bool = False, dtype: Any = None, axis: int = 0, *,
+             device: Any = None) -> Any:
     """Numbers at equal distances between two ends, arrays also."""
     start, stop = as_arrays([start, stop], "numpy.linspace")
     kind = np.result_type(dtype_of(start), dtype_of(stop), 1.0)
@@ -79,6 +123,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
             ops.broadcast_to(ops.astype(stop, kind), shape), 0)])
     made = moveaxis(made, 0, axis)
     made = made if dtype is None else ops.astype(made, dtype)
+    made = placed("linspace", made, device)
     return (made, ops.divide(width, float(steps))) if retstep else made
 
 
@@ -229,7 +274,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Any:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     """Set elements of each line along an axis, at indices of its own."""
     indices = indices if is_value(indices) else index_array(np.asarray(indices), arr)
-    made = _values(values, arr, "put_along_axis")
+    made = _values(values, arr, "put_along_axis", "unsafe")
     if axis is None:
         return ops.reshape(ops.set_at(_flat(arr), made, index=indices), shape_of(arr))
     shape = shape_of(arr)
@@ -255,5 +300,5 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
     else:
         step, end = 1 + sum(np.cumprod(shape[:-1]).tolist()), None
     count = len(range(*slice(0, end, step).indices(int(np.prod(shape)))))
-    made = resize(_values(val, a, "fill_diagonal"), (count,))
+    made = resize(_values(val, a, "fill_diagonal", "unsafe"), (count,))
     return ops.reshape(ops.set_at(_flat(a), made, index=slice(0, end, step)), shape)

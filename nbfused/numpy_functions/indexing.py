@@ -10,7 +10,7 @@ from ..arrays import dtype_of, to_numpy
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.calls.batched import Batched
-from ..autograd.numpy_api.methods import no_operation
+from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError, ShapeError
 from .base import (
     as_arrays,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from ..arrays import dtype_of, library_of
@@ -78,13 +78,14 @@ def computed(name: str, forward: Callable[..., Any],
     Parameters
     ----------
     name : str
-        NumPy's name, without ``numpy.``.
+        NumPy's name, without ``numpy.``, or that of SciPy's function.
     forward : callable
         ``forward(*arrays, **options)`` of native arrays.
     pullback : callable
         ``pullback(cotangents, results, arguments, **options)`` of Variables gives one
         gradient for each array argument, of which a real one takes the real part.  It
-        is made of operations, so that it can be differentiated again.
+        is made of operations, so that it can be differentiated again.  A `partial`
+        in place of a gradient is called where that is wanted.
     """
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
@@ -98,12 +99,12 @@ def computed(name: str, forward: Callable[..., Any],
         return results[0] if single else results
 
     def pull(ctx: Any, *cotangents: Any) -> Any:
-        saved = ctx.saved_tensors
+        saved, (_, *wanted) = ctx.saved_tensors, ctx.needs_input_grad
         arrays, results = saved[:ctx.count], saved[ctx.count:]
         found = pullback(cotangents, results, arrays, **ctx.options)
-        return None, *map(_of_kind, found, arrays)
+        return None, *map(_of_kind, map(_evaluated, found, wanted), arrays)
 
-    made = type(f"numpy.{name}", (Function,), {
+    made = type(_qualified(name), (Function,), {
         "native": staticmethod(forward), "forward": staticmethod(run),
         "backward": staticmethod(pull)})
 
@@ -114,6 +115,16 @@ def computed(name: str, forward: Callable[..., Any],
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
+
+
+def _qualified(name: str) -> str:
+    return name if name.startswith("scipy.") else f"numpy.{name}"
+
+
+def _evaluated(gradient: Any, wanted: bool) -> Any:
+    if not isinstance(gradient, partial):
+        return gradient
+    return gradient() if wanted else None
 
 
 def _native(name: str, forward: Callable[..., Any], arrays: Sequence[Any],
@@ -130,8 +141,8 @@ def _native(name: str, forward: Callable[..., Any], arrays: Sequence[Any],
         single = not isinstance(made, (tuple, list))
         return (made,) if single else tuple(made)
 
-    flat.__name__ = f"numpy.{name}"
-    found = traced.record_native(flat, arrays, f"numpy.{name}")
+    flat.__name__ = _qualified(name)
+    found = traced.record_native(flat, arrays, flat.__name__)
     return found[0] if single else found
 
 

@@ -18,7 +18,10 @@ from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked, placeholders
 from ..autograd.compilers.dynamo import called_whole
 from ..autograd.numpy_api.functions import NumpyFunction
+from ..autograd.numpy_api.layouts import in_layout
 from ..autograd.numpy_api.ufuncs import (
+    LOOP_KEYWORDS,
+    NUMPY_KEYWORDS,
     given_options,
     in_loop_dtype,
     own_keywords,
@@ -80,9 +83,20 @@ def _source(name: str) -> tuple[Callable[..., Any], bool]:
             raise KeyError(name)
         # Those of vectors and matrices have NumPy's keywords by the wrapper alone.
         alone = OPS.get(found.__name__) is operation and found.signature is None
-        return (operation if alone else _with_keywords(found, operation)), alone
+        whole = _with_keywords(found, operation)
+        return (_of_operation(operation, whole) if alone else whole), alone
     function = NumpyFunction(found, NUMPY[f"numpy.{name}"])
     return lambda *args, **options: function(args, options), False
+
+
+def _of_operation(operation: Callable[..., Any],
+                  whole: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation, which passes on keywords of NumPy that are not its own."""
+    def call(*args: Any, **options: Any) -> Any:
+        return (operation if NUMPY_KEYWORDS.isdisjoint(options) else whole)(
+            *args, **options)
+
+    return call
 
 
 def _found_in_numpy(name: str) -> Any:
@@ -136,20 +150,22 @@ def _with_keywords(ufunc: np.ufunc, compute: Callable[..., Any],
     """
     name = f"numpy.{ufunc.__name__}"
     own = own_keywords(compute)
-    taken = own | {"dtype", "casting"}
+    taken = own | LOOP_KEYWORDS
 
-    def call(*args: Any, out: Any = None, where: Any = True, **options: Any) -> Any:
+    def call(*args: Any, out: Any = None, where: Any = True, order: str = "K",
+             **options: Any) -> Any:
         inputs, outs = args[:ufunc.nin], args[ufunc.nin:] or _outputs(ufunc, out)
         given = given_options(name, options, taken)
         casting = given.get("casting", "same_kind")
         made = compute(*in_loop_dtype(
             ufunc, inputs, **{k: x for k, x in given.items() if k not in own}),
             **{k: x for k, x in given.items() if k in own})
-        if where is True and not outs:
-            return made
         results = made if isinstance(made, tuple) else (made,)
-        stored = tuple(_stored(name, x, where, y, casting) for x, y in zip(
-            results, outs or (None,) * len(results), strict=True))
+        stored = tuple(x if where is True and y is None else _stored(
+            name, x, where, y, casting) for x, y in zip(
+                results, outs or (None,) * len(results), strict=True))
+        if not outs:  # their layout is their own
+            stored = tuple(in_layout(name, x, order, *inputs) for x in stored)
         return stored if isinstance(made, tuple) else stored[0]
 
     return call

@@ -109,7 +109,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     conditions = [condlist] if is_value(condlist) and shape_of(condlist) == shape_of(
         x) else sequence(condlist, "numpy.piecewise")
     pieces = list(funclist)
-    found = ops.multiply(x, 0)
+    found = ops.zeros_like(x)
     if len(pieces) == len(conditions) + 1:
         found = ops.add(found, _piece(pieces.pop(), x, args, kw))
     if len(pieces) != len(conditions):

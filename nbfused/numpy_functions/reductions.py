@@ -177,6 +177,7 @@ def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
                   keepdims: bool, where: Any, about: Any) -> Any:
     """The spread of some elements, or about a mean that is known."""
     a = floating(a) if dtype is None else ops.astype(a, dtype)
+    kind = dtype_of(a) if dtype is not None or dtype_of(a) == np.float16 else None
     if about is _NOTHING:
         about = mean(a, axis, keepdims=True, where=where)
     # Chosen before they are squared: the derivative of what is not is 0 times NaN.
@@ -187,8 +188,10 @@ def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
             [shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))], dtype=float)
     left = ops.maximum(ops.subtract(count, float(ddof)), 0.0) \
         if where is not True else float(np.maximum(count - ddof, 0))
-    found = ops.divide(total, left, out=out if name == "var" else None)
-    return found if name == "var" else ops.sqrt(found, out=out)
+    found = ops.divide(total, left)
+    found = found if kind is None else converted(
+        found, np.zeros((), kind).real.dtype)
+    return stored(found, out) if name == "var" else ops.sqrt(found, out=out)
 
 
 var = _spread("var")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ..autograd.numpy_api.methods import no_operation
+from ..autograd.numpy_api.refusals import no_operation
 from .base import implements
 
 __all__ = ["REFUSED"]

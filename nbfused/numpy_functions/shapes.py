@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..autograd import apply
-from ..autograd.numpy_api.methods import refuse_options
+from ..arrays import describe, dtype_of
+from ..arrays.traced import Traced
+from ..autograd import Variable, apply
+from ..autograd.numpy_api.layouts import memory_axes, read_as
+from ..autograd.numpy_api.refusals import refuse_options
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
 from ..specs import Map
@@ -31,24 +33,41 @@ __all__: list[str] = []
 
 @implements("reshape")
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """The elements in another shape, read and placed in C or in Fortran's order."""
-    if copy is False:  # whether it is a view shows when it is made
+    """The elements in another shape, read and placed in C or in Fortran's order.
+
+    Raises
+    ------
+    ValueError
+        ``copy=False``, and the elements do not lie in memory so that a view is enough.
+    """
+    if copy is False and isinstance(a, Traced):  # whether it is one is not known
         refuse_options("numpy.reshape", {"copy": copy})
-    if order == "F":
+    if read_as("numpy.reshape", a, order) == "F":
         extents = shape if isinstance(shape, (tuple, list)) else (shape,)
         made = ops.transpose(ops.reshape(ops.transpose(a), tuple(extents)[::-1]))
     else:
-        refuse_options("numpy.reshape", {"order": order})
+        if order == "K":
+            refuse_options("numpy.reshape", {"order": order})
         made = ops.reshape(a, shape)
+    if copy is False and shape_of(made) and not _is_view(made, a):
+        raise ValueError("numpy.reshape: 'copy' is False, and the elements do not lie "
+                         "in memory in the order of the new shape; leave it out")
     return copied(made) if copy else made
+
+
+def _is_view(made: Any, a: Any) -> bool:
+    """Whether an array has the memory of another one, or no elements."""
+    first, second = (describe(x.data if isinstance(x, Variable) else x)
+                     for x in (made, a))
+    return 0 in first.shape or first.pointer == second.pointer
 
 
 @implements("ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    """The elements in C or in Fortran's order, in one dimension."""
-    if order not in ("C", "F"):
-        refuse_options("numpy.ravel", {"order": order})
-    return reshape(a, (-1,), order)
+    """The elements in C's, in Fortran's or in memory's order, in one dimension."""
+    if order == "K":
+        return reshape(permuted(a, memory_axes("numpy.ravel", a)), (-1,))
+    return reshape(a, (-1,), read_as("numpy.ravel", a, order))
 
 
 @implements("squeeze")
@@ -232,7 +251,7 @@ def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def band(x: Any, rows: Any, columns: Any, low: Any, high: Any, index: Any) -> Any:
     """Keep an element if its column less its row is in ``[low, high]``, else zero."""
     shift = index % columns - index // columns % rows
-    return x if shift >= low and shift <= high else 0 * x
+    return x if shift >= low and shift <= high else 0
 
 
 @lru_cache(maxsize=1)
@@ -338,9 +357,12 @@ def copy(a: Any, order: str = "K") -> Any:
 
 
 @implements("astype")
-def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """The elements converted."""
-    return x.astype(dtype, copy=copy)
+    if device is not None and isinstance(x, Traced):
+        refuse_options("numpy.astype", {"device": device})
+    made = x.astype(dtype, copy=copy)
+    return made if device is None else made.to_device(device)
 
 
 @implements("resize")

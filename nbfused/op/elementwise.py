@@ -10,6 +10,7 @@ from typing import Any, overload
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
+from ..autograd.numpy_api.ufuncs import NUMPY_KEYWORDS
 from ..autograd.versions import note_write
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.autodiff.custom import Rules
@@ -22,6 +23,7 @@ from .base import Parameters, kind_of, output_tuple, quantity, unpack_single
 from .cached_call import fast_calls
 from .func import Func, func
 from .kernel_counts import counting_decorator
+from .keywords import as_numpy
 from .ufunc import Ufunc, apply_where, cast_inputs
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
@@ -180,6 +182,9 @@ class Elementwise(Func, Ufunc):
             zeros.
         casting : str, optional
             How results may be cast to `out`: ``"same_kind"``, as `numpy.can_cast` says.
+        order, signature : optional
+            Those of NumPy's ufunc, where this is one of its operations: the layout of
+            results in memory, and the dtypes of inputs and outputs.
 
         Returns
         -------
@@ -217,6 +222,8 @@ class Elementwise(Func, Ufunc):
         if len(args) > self.nin and out is None:
             self._check_count(len(args))
             args, out = args[:self.nin], args[self.nin:]
+        if not NUMPY_KEYWORDS.isdisjoint(kwargs) and self.is_ufunc:
+            return as_numpy(self.parameters.name, *args, out=out, dtype=dtype, **kwargs)
         where, casting = self.take_options(kwargs) if kwargs else (True, "same_kind")
         values = self.parameters.bind(args, kwargs)
         outs = output_tuple(out, self.nout, self.parameters.name)

@@ -160,6 +160,12 @@ class Ufunc:
                 "nbfused.reduction(combine=...) with the function and its identity")
         return self._combine[0]
 
+    @property
+    def is_ufunc(self) -> bool:
+        """True for the operation of one of NumPy's ufuncs."""
+        name = self.parameters.name
+        return isinstance(getattr(np, name, None), np.ufunc) and OPS.get(name) is self
+
     def take_options(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
         """Take `where` and `casting` out of keywords, unless parameters."""
         names = self.parameters.names

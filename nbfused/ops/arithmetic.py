@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.numpy_api.ufuncs import NUMPY_KEYWORDS
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_operand, strong_dtype
 from ..op.elementwise import cast
+from ..op.keywords import as_numpy
 from ..scalar.language import names as nb
 
 __all__ = [
@@ -146,6 +148,8 @@ def reciprocal(x: Operand, **options: Any) -> AnyArray:
     >>> reciprocal(np.array([0.5, 4.0])), reciprocal(np.array([1, 4]))
     (array([2.  , 0.25]), array([1, 0]))
     """
+    if not NUMPY_KEYWORDS.isdisjoint(options):
+        return as_numpy("reciprocal", x, **options)
     dtype = getattr(x, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "f":
         return reciprocal_of(x, **options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import check_dtype, describe, dtype_of
+from ..arrays import check_dtype, describe, dtype_of, is_array
 from ..arrays.detect import is_symbolic
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply
@@ -41,6 +41,11 @@ def _is_value(x: Any) -> bool:
     return isinstance(x, Variable) and not isinstance(x, Traced)
 
 
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (list, tuple, Variable)) or (
+        is_array(x) and not isinstance(x, np.generic))
+
+
 def _number(value: Any, dtype: np.dtype, name: str) -> Any:
     """Cast `value` to `dtype` as NumPy does."""
     if not is_number(value):
@@ -65,7 +70,7 @@ def empty_like(x: AnyArray, dtype: DTypeLike | None = None,
     dtype : dtype, optional
         That of `x` by default.
     **keywords
-        `order`, as in `numpy.empty_like`.
+        `order`, `shape` and `device`, as in `numpy.empty_like`.
 
     Returns
     -------
@@ -100,14 +105,14 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     ----------
     x : array or Variable
         Gives library, shape, device; nothing is differentiated through it.
-    fill_value : number
-        Cast as NumPy casts it.
+    fill_value : number, or array or list without `out`
+        Cast as NumPy casts it; an array broadcasts to the shape.
     dtype : dtype, optional
         That of `x` by default.
     out : array, optional
         Where to store, of the shape of `x`.
     **keywords
-        `order`, as in `numpy.full_like`.
+        `order`, `shape` and `device`, as in `numpy.full_like`.
 
     Raises
     ------
@@ -120,7 +125,7 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     >>> full_like(np.zeros(2), 7)
     array([7., 7.])
     """
-    if keywords:
+    if keywords or (out is None and _is_array(fill_value)):
         return as_numpy("full_like", x, fill_value, dtype=dtype, out=out, **keywords)
     data = _array(x, "full_like")
     target = dtype if out is None else dtype_of(out)

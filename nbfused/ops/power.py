@@ -8,9 +8,11 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..arrays.traced import Traced
+from ..autograd.numpy_api.ufuncs import NUMPY_KEYWORDS
 from ..errors import RangeError
 from ..op import AnyArray, Case, elementwise, op
 from ..op.base import Operand, check_operand, is_number
+from ..op.keywords import as_numpy
 from .checks import check_range
 
 __all__ = ["power"]
@@ -52,6 +54,8 @@ def power(x: Operand, y: Operand, **options: Any) -> AnyArray:
     >>> power(np.array([2.0, 3.0]), -1).round(6)
     array([0.5     , 0.333333])
     """
+    if not NUMPY_KEYWORDS.isdisjoint(options):
+        return as_numpy("power", x, y, **options)
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
     if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):

@@ -93,7 +93,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "assume_unique": (True, False), "method": (
         "lower", "higher", "nearest", "midpoint", "linear", "hazen", "weibull",
         "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf",
-        "inverted_cdf"),
+        "inverted_cdf", "averaged_inverted_cdf", "closest_observation"),
     "mean": (np.float64(1.0),), "correction": (1, 0), "endpoint": (False,),
     "density": (True,), "ord": (1, np.inf), "hermitian": (True,), "atol": (0.1,),
     "stable": (True, False), "decimals": (1, -1), "y": (Y,), "rowvar": (False,),

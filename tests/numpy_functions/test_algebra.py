@@ -17,6 +17,10 @@ pytestmark = pytest.mark.interpreted
 linalg = np.linalg
 SQUARE = normal(3, 3) + 3 * np.eye(3)
 SYMMETRIC = normal(4, 4, seed=3) @ normal(4, 4, seed=3).T + 4 * np.eye(4)
+#: Of both signs; only the lower triangle is read.
+MIXED = normal(4, 4, seed=5)
+#: Whose triangles are of two positive definite matrices.
+ONE_SIDED = SYMMETRIC + np.triu(normal(4, 4, seed=6), 1) / 4
 TALL, WIDE = normal(5, 3), normal(3, 4)
 STACK = normal(2, 3, 3) + 3 * np.eye(3)
 
@@ -66,6 +70,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "solve broadcast": (linalg.solve, STACK, normal(1, 3, 2)),
     "det": (linalg.det, STACK), "slogdet": (lambda x: linalg.slogdet(x)[1], SYMMETRIC),
     "cholesky": (lambda x: linalg.cholesky((x + x.T) / 2), SYMMETRIC),
+    "cholesky of a triangle": (linalg.cholesky, ONE_SIDED), "cholesky of the upper": (
+        lambda x: linalg.cholesky(x, upper=True), ONE_SIDED),
     "qr": (lambda x: tuple(linalg.qr(x)), TALL), "qr r": (
         lambda x: linalg.qr(x, "r"), SQUARE),
     "qr wide": (lambda x: tuple(linalg.qr(x)), WIDE), "qr wide stack": (
@@ -78,6 +84,12 @@ CASES: dict[str, tuple[Any, ...]] = {
     "svd values": (lambda x: linalg.svd(x, compute_uv=False), WIDE),
     **{f"svd {len(x)}": (lambda x: _of_svd(*linalg.svd(x, full_matrices=False)), x)
        for x in (TALL, WIDE)},
+    "svd hermitian": (lambda x: _of_svd(*linalg.svd(x, hermitian=True)), MIXED),
+    "svd hermitian values": (lambda x: linalg.svd(
+        x, compute_uv=False, hermitian=True), MIXED),
+    "pinv hermitian": (lambda x: linalg.pinv(x, hermitian=True), MIXED),
+    "pinv hermitian rank": (lambda x: linalg.pinv(x @ x.T, 1e-9, True), TALL),
+    "rank hermitian": (lambda x: linalg.matrix_rank(x, hermitian=True), MIXED),
     "pinv tall": (linalg.pinv, TALL), "pinv wide": (linalg.pinv, WIDE),
     "lstsq": (lambda x, y: linalg.lstsq(x, y, rcond=None)[:2], TALL, normal(5)),
     "matrix_power": (lambda x: linalg.matrix_power(x, 5), SQUARE),
@@ -114,7 +126,7 @@ def test_as_numpy(name):
 
 SECOND = ("einsum ij,jk,kl->il", "inv", "solve", "det", "cholesky", "qr", "eigh",
           "eigh vectors", "svd 5", "svd 3", "pinv tall", "matrix norm nuc", "qr wide",
-          "pinv rank")
+          "pinv rank", "svd hermitian", "pinv hermitian")
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -146,15 +158,41 @@ def test_second_derivatives(name):
     (lambda x: linalg.inv(x), "expected square"), (lambda x: linalg.svd(x),
                                                    "full_matrices"),
     (lambda x: linalg.qr(x, "complete"), "'reduced' or 'r'"),
+    (lambda x: linalg.svd(x, hermitian=True), "square"),
+    (lambda x: linalg.pinv(x, hermitian=True), "square"),
     (lambda x: linalg.eig(x), "square"),
     (lambda x: linalg.pinv(x, [1e-3]), "one number"),
     (lambda x: np.einsum("ij,ij,i->", x, x), "names 3 operands"),
     (lambda x: np.einsum("ijk->", x), "does not fit"),
     (lambda x: np.tensordot(x, x, 1), "axes"),
-], ids=["inv", "svd", "qr", "eig", "pinv", "operands", "labels", "tensordot"])
+], ids=["inv", "svd", "qr", "hermitian svd", "hermitian pinv", "eig", "pinv",
+         "operands", "labels", "tensordot"])
 def test_refusals_say_why(call, words):
     with pytest.raises(NbFusedError, match=words):
         call(nf.Variable(TALL, requires_grad=True))
+
+
+def test_equal_magnitudes_of_both_signs_have_a_gradient():
+    """By eigenvalues, which differ where singular values are equal."""
+    x, weights = np.diag([2.0, -2.0, 1.0]), normal(3, 3)
+
+    def function(x):
+        u, s, vh = linalg.svd((x + x.T) / 2, hermitian=True)
+        return (u * s[..., None, :]) @ vh * weights
+
+    check(function, x)
+    check(lambda x: linalg.svd(x + 0j, False, hermitian=True).S, x[1:, 1:])
+
+
+@pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+@pytest.mark.parametrize("call", [lambda x: linalg.svd(x),
+                                  lambda x: linalg.qr(x, "complete")])
+def test_whole_bases_without_a_gradient(call):
+    for found in (call(nf.Variable(TALL)), nf.fuse(lambda x: tuple(call(x)))(TALL)):
+        for one, other in zip(found, call(TALL), strict=True):
+            one = one.data if isinstance(one, nf.Variable) else one
+            np.testing.assert_allclose(abs(one), abs(other), 1e-9, 1e-12)
+    assert type(call(nf.Variable(TALL))).__name__ == type(call(TALL)).__name__
 
 
 @pytest.mark.parametrize("a", [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0], [3.0, 0.0]])

@@ -26,12 +26,11 @@ from tests.variants import sampled
 pytestmark = pytest.mark.interpreted
 
 FUNCTIONS = sorted(FOUND.keys() - REFUSED.keys())
-#: Keywords that some functions refuse, on arrays; on Variables these as well.
-MAY_REFUSE = frozenset({"aweights", "axes", "copy", "device", "fweights", "hermitian",
-                        "method", "order", "period", "shape", "signature"})
-ON_VARIABLES = MAY_REFUSE | {"out", "where", "keepdims"}
-#: In `nf.fuse`, where constants of some keywords would be arrays.
-IN_FUSE = ON_VARIABLES | {"axis", "casting", "dtype", "initial"}
+#: Keywords that some functions refuse: on arrays none, on Variables arrays that are
+#: stored to, and what leaves elements unset, as in `nf.fuse`.
+MAY_REFUSE: frozenset[str] = frozenset()
+ON_VARIABLES = MAY_REFUSE | {"out", "where"}
+IN_FUSE = MAY_REFUSE | {"where"}
 #: Values that they refuse, and why.
 REFUSED_VALUES = {
     **dict.fromkeys(("cumulative_prod axis", "cumulative_sum axis", "unstack axis"),

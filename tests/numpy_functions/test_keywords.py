@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.interpreted
 X = np.array([[1.5, -2.0, 0.5], [4.0, np.nan, 3.0]])
 F, H = X.astype(np.float32), X.astype(np.float16)
 N, B = np.array([[3, -1, 2], [7, 0, 5]], np.int8), np.array([[True, False, True]])
+W = np.array([1.0, -2.0, 0.5, 3.0])
+Y = np.array([[1.5, -2.0, 0.5], [4.0, -0.25, 3.0]])
 C = np.array([1 + 2j, complex(np.nan, 1), complex(1, np.inf)])
 
 CASES = {
@@ -46,6 +49,27 @@ CASES = {
         ("nanstd", (X,), {"axis": 0, "ddof": 2, "keepdims": True}),
         ("nan_to_num", (C,), {}), ("nan_to_num", (C,), {"nan": 2.0, "posinf": 7.0}),
         ("average", (C[:1],), {"weights": np.array([2.0]), "returned": True})],
+    "what is not there is zero, whatever it was": [
+        ("tril", (X, -1), {}), ("triu", (np.array([[1.0, 2.0], [np.inf, 4.0]]),), {}),
+        ("diagflat", (X[1],), {}), ("diag", (C,), {}), ("tril", (B.repeat(2, 0),), {}),
+        ("convolve", (np.array([np.inf, 1.0, 2.0]), W), {}),
+        ("convolve", (W, np.array([np.inf, 1.0, np.nan])), {"mode": "same"}),
+        ("correlate", (X[1], W), {"mode": "full"}), ("convolve", (N[0], N[1]), {}),
+        ("interp", (Y, np.array([0.5, 1.5, 3.0, 3.0]), W), {}), ("interp", (
+            Y, np.array([0.5, 1.5, 3.0]), np.array([2.0, 1.0, np.inf])), {}),
+        ("nan_to_num", (B,), {}), ("polyder", (B[0],), {}),
+        ("polyval", (B[0], B[0]), {}), ("polymul", (W, X[1]), {})],
+    "dtypes of few bits": [
+        ("fabs", (N,), {}), ("fabs", (B,), {}), ("frexp", (B,), {}), ("modf", (B,), {}),
+        ("frexp", (N,), {}), ("modf", (N,), {}),
+        ("linalg.matrix_norm", (B.repeat(3, 0),), {"ord": np.inf}),
+        ("poly", (N[0],), {}), ("poly", (H[0],), {}), ("poly", (F[0],), {}),
+        ("linalg.matrix_power", (N[:, :2], 3), {}),
+        ("linalg.matrix_power", (N[:, :2], 0), {}),
+        ("linalg.matrix_power", (B.repeat(3, 0), 2), {}),
+        ("linalg.matrix_power", (Y[:, :2], -2), {}),
+        ("var", (Y,), {"mean": np.float64(1.0), "dtype": np.float32}),
+        ("nanvar", (H,), {"mean": np.float64(1.0)})],
 }
 
 
@@ -73,14 +97,14 @@ def alike(got, want):
 @pytest.mark.parametrize("way", ["arrays", "Variables", "fuse"])
 def test_as_numpy(case, way):
     for name, args, options in CASES[case]:
-        function, (first, *rest) = getattr(np, name), args
+        function, (first, *rest) = reduce(getattr, name.split("."), np), args
         want = function(*args, **options)
         if way == "fuse":
             got = fused(function, rest, options)(first)
         elif way == "Variables":
             got = function(nf.Variable(first), *rest, **options)
         else:
-            got = getattr(ops, name)(*args, **options)
+            got = reduce(getattr, name.split("."), ops)(*args, **options)
         alike(got, want)
 
 
@@ -99,7 +123,6 @@ def test_variances_of_another_kind():
         np.nanstd(nf.Variable(X), dtype=np.complex128)
 
 
-Y = np.array([[1.5, -2.0, 0.5], [4.0, -0.25, 3.0]])
 CHOSEN = np.array([[True, False, True], [True, True, False]])
 
 #: Calls by `nf.ops`, whose gradients are those of NumPy's functions.
@@ -138,11 +161,29 @@ def test_methods_of_variables():
     assert (round(x[0, 0]), float(round(x[0, 1] / 3, 2))) == (2, -0.67)
     with pytest.raises(TypeError, match=r"use numpy\.round"):
         round(x)
-    with refused(KernelTypeError, "reshape", "'order'", "got 'A'", "transpose"):
-        x.reshape((3, 2), order="A")
+    with refused(KernelTypeError, "reshape", "'order'", "got 'K'", "transpose"):
+        x.reshape((3, 2), order="K")
+
+
+def test_whole_stores_cast():
+    """What sets elements by places casts as assignment does."""
+    for values, name, options in ((N, "put_along_axis", (N % 3, 7.9, 1)),
+                                  (B.repeat(3, 0), "fill_diagonal", (2.5,))):
+        wanted, found = values.copy(), values.copy()
+        getattr(np, name)(wanted, *options)
+        getattr(ops, name)(found, *options)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_infinities_without_a_sign():
+    for name in ("isposinf", "isneginf"):
+        with refused(KernelTypeError, name, "complex128", "x.real"):
+            getattr(np, name)(nf.Variable(C))
 
 
 def test_bounds_by_both_names():
+    with pytest.raises(ValueError, match="'min' or 'max' beside"):
+        np.clip(nf.Variable(Y), 0, 1, max=2)
     np.testing.assert_array_equal(ops.clip(Y, a_min=0, max=2), np.clip(Y, 0, 2))
     with refused(KernelTypeError, "clip", "'a_min' and 'low'", "leave one out"):
         ops.clip(Y, 0.0, a_min=1.0)

@@ -22,7 +22,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import NUMPY
 from ..graph import GraphArray
 from ..nodes import NUMBERS
-from .methods import refuse_options
+from .refusals import refuse_options
 
 __all__ = ["NumpyFunction", "numpy_function", "with_arrays"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
+from .layouts import in_layout, raveled
+from .refusals import refuse_options
 from .table_methods import TableMethods
 
-__all__ = ["ArrayMethods", "check_layout", "is_operand", "no_operation",
-           "refuse_options", "unsupported"]
+__all__ = ["ArrayMethods", "is_operand"]
 
 
 #: Ops refuse these by name; Python would repeat a list, and find it unequal.
@@ -270,7 +271,7 @@ class ArrayMethods(TableMethods):
         `nf.fuse` does not know how an array lies, and gives a view where it can.
         """
         if order != "C":
-            return NUMPY["numpy.ravel"](self, order)
+            return raveled(self, order)
         flat = OPS["reshape"](self, (-1,))
         known = isinstance(self, Traced) or flat.size < 2
         return flat if known or describe(flat.data).strides == (1,) else \
@@ -305,12 +306,12 @@ class ArrayMethods(TableMethods):
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe",
                subok: bool = True, copy: bool = True) -> Any:
         """Convert the elements; a conversion to integers stops the gradient."""
-        check_layout("astype", order)
-        return self if not copy and dtype_of(self) == check_dtype(dtype) else \
+        made = self if not copy and dtype_of(self) == check_dtype(dtype) else \
             OPS["astype"](_castable(self, dtype, casting), dtype)
+        return in_layout("astype", made, order, self)
 
-    def copy(self, order: str = "C") -> Any:
-        """A copy with the same memory layout."""
+    def copy(self, order: str = "K") -> Any:
+        """A copy, by default with the same memory layout."""
         return self.astype(dtype_of(self), order)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
@@ -329,57 +330,6 @@ class ArrayMethods(TableMethods):
             indices = np.asarray(indices, None if indices != [] else np.int64)
         flat = self.ravel() if axis is None else self
         return OPS["take"](flat, indices, axis=axis or 0, out=out)
-
-
-#: Values of NumPy's parameters that ask for what is done anyhow.
-_AS_IT_IS: dict[str, tuple[Any, ...]] = {
-    "order": ("C",), "mode": ("raise",), "subok": (True, False), "device": (None,),
-    "copy": (None,), "where": (True,), "shape": (None,), "out": (None,),
-    "casting": ("same_kind",), "dtype": (None,), "signature": (None,)}
-
-
-def refuse_options(name: str, given: Mapping[str, Any]) -> None:
-    """Raise `KernelTypeError` for a NumPy parameter that is not supported."""
-    for option, value in given.items():
-        if value is np._NoValue or any(
-                value is x for x in _AS_IT_IS.get(option, ())):
-            continue
-        raise unsupported(name, option, value)
-
-
-#: What to do instead of giving one of NumPy's parameters.
-_WAYS = {
-    "signature": "pass dtype=", "sig": "pass dtype=",
-    "order": "transpose before and after it, or set the layout of NumPy's own arrays",
-    "device": "move the array first, as nf.array(x, device=...) does",
-    "shape": "use nf.full, nf.zeros or nf.ones with dtype=",
-    "copy": "copy the result, or do not", "out": "take the result",
-    "where": "choose with nf.ops.where",
-}
-
-
-def unsupported(name: str, option: str, value: Any) -> KernelTypeError:
-    """The error for a value of one of NumPy's parameters that is not supported."""
-    way = _WAYS.get(option, "write it with functions of nf.ops")
-    return no_operation(
-        f"{name}: '{option}' is not supported on what nbfused computes, got {value!r}; "
-        f"leave it out and {way}, or call NumPy's function on NumPy's arrays")
-
-
-def no_operation(message: str) -> KernelTypeError:
-    """The error for what NumPy computes and no operation of nbfused does.
-
-    `nf.fuse` calls NumPy's function instead where it sees one.
-    """
-    error = KernelTypeError(message)
-    error.no_operation = True  # type: ignore[attr-defined]
-    return error
-
-
-def check_layout(name: str, order: str) -> None:
-    """Raise `KernelTypeError` for an `order` other than our own."""
-    if order not in ("C", "K", "A"):
-        refuse_options(name, {"order": order})
 
 
 def _castable(x: Any, dtype: Any, casting: str) -> Any:

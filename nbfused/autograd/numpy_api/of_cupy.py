@@ -203,4 +203,4 @@ def _turn(old: type, new: type) -> None:
     for name in _MODULES:
         module = sys.modules.get(name)
         if type(module) is old:
-            module.__class__ = new  # type: ignore[assignment]
+            module.__class__ = new

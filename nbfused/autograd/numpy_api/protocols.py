@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import dtype_of
+from ...arrays.traced import Traced
+from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
@@ -16,8 +19,10 @@ from ...specs import Map
 from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
-from .methods import is_operand, no_operation
+from .layouts import in_layout
+from .methods import is_operand
 from .of_cupy import CupyProtocols
+from .refusals import no_operation, unsupported
 from .ufuncs import (
     given_options,
     in_loop_dtype,
@@ -73,6 +78,30 @@ def check_no_store(x: Any, caller: FrameType) -> None:
         raise TypeError(_NO_ARRAY)
 
 
+def _check_stored(what: str, where: Any, outs: Any) -> None:
+    """Refuse `out` that is no Variable, and `where` without it."""
+    for x in outs or ():
+        if not (x is None or isinstance(x, NumpyProtocols)):
+            raise KernelTypeError(
+                f"out: {what} does not store results of Variables into an array of "
+                f"type {type(x).__name__}, which has no gradient; pass a Variable, "
+                "take the result, or use the nbfused op with out= in no_grad()")
+    if where is not True and (outs is None or any(x is None for x in outs)):
+        raise KernelTypeError(f"{what}: 'where' leaves elements of a new array unset; "
+                              "give out=, or choose with nf.ops.where")
+
+
+def _stored(what: str, made: Any, out: Any, where: Any, casting: str) -> Any:
+    """A result in the Variable `out`, which keeps its elements where there is none."""
+    if not can_cast(dtype_of(made), dtype_of(out), casting):
+        raise KernelTypeError(
+            f"{what}: 'out' is {dtype_of(out)}, to which {dtype_of(made)} does not "
+            f"cast under casting='{casting}'; use astype")
+    value = OPS["astype"](made, dtype_of(out))
+    out[...] = value if where is True else OPS["where"](where, value, out)
+    return out
+
+
 class NumpyProtocols(CupyProtocols):
     """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
 
@@ -99,17 +128,27 @@ class NumpyProtocols(CupyProtocols):
         if not kwargs:
             return op(*inputs)
         what = method_name(ufunc, method)
-        if kwargs.get("out") is not None:
-            raise KernelTypeError(
-                f"out: {what} does not store results of Variables; take the result, or "
-                "use the nbfused op with out= inside no_grad()")
         taken = taken_keywords(ufunc, method)
         if method != "__call__":
-            return op(*inputs, **given_options(what, kwargs, taken))
+            given = given_options(what, kwargs, taken | {"out"})
+            (out,) = given.pop("out", None) or (None,)
+            _check_stored(what, True, (out,))
+            made = op(*inputs, **given)
+            return made if out is None else _stored(what, made, out, True, "same_kind")
         own = own_keywords(op)
-        given = given_options(what, kwargs, taken | own)
+        given = given_options(what, kwargs, taken | own | {"order", "out", "where"})
+        order, outs = given.pop("order", "K"), given.pop("out", None)
+        where, casting = given.pop("where", True), given.get("casting", "same_kind")
+        _check_stored(what, where, outs)
+        if order != "K" and any(isinstance(x, Traced) for x in inputs):
+            raise unsupported(what, "order", order)
         named = {k: given.pop(k) for k in own & given.keys()}
-        return op(*in_loop_dtype(ufunc, inputs, **given), **named)
+        made = op(*in_loop_dtype(ufunc, inputs, **given), **named)
+        results = made if isinstance(made, tuple) else (made,)
+        results = tuple(in_layout(what, x, order, *inputs) if y is None else _stored(
+            what, x, y, where, casting) for x, y in zip(
+                results, outs or (None,) * len(results), strict=True))
+        return results if isinstance(made, tuple) else results[0]
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,

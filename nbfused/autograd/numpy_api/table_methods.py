@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from ...arrays import dtype_of
 from ...errors import KernelTypeError
 from ...registry.operations import NUMPY, OPS
+from .layouts import raveled
 
 __all__ = ["TableMethods"]
 
@@ -82,12 +83,8 @@ class TableMethods:
 
     def flatten(self, order: str = "C") -> Any:
         """A copy of the elements in one dimension."""
-        if order == "F":
-            return NUMPY["numpy.ravel"](self, order).copy()
-        if order not in ("C", "A", "K"):
-            raise KernelTypeError(f"flatten: 'order' is {order!r}, expected 'C' or "
-                                  "'F'")
-        return OPS["reshape"](self, (-1,)).copy()
+        flat = OPS["reshape"](self, (-1,)) if order == "C" else raveled(self, order)
+        return flat.copy()
 
     @property
     def itemsize(self) -> int:

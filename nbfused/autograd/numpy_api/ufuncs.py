@@ -17,9 +17,10 @@ from ...errors import KernelTypeError
 from ...registry.operations import NAMESPACES, NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from .methods import unsupported
+from .refusals import unsupported
 
-__all__ = ["given_options", "in_loop_dtype", "method_name", "own_keywords",
+__all__ = ["LOOP_KEYWORDS", "NUMPY_KEYWORDS", "given_options", "in_loop_dtype",
+           "method_name", "own_keywords",
            "taken_keywords", "ufunc_name", "ufunc_operation"]
 
 #: `ufunc.reduce` by another name.
@@ -29,9 +30,13 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "m
 _ASSOCIATIVE = frozenset((
     *_REDUCTIONS, "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "gcd", "lcm"))
+#: Keywords that choose the loop of a ufunc.
+LOOP_KEYWORDS = frozenset({"dtype", "casting", "signature", "sig"})
+#: Keywords of NumPy's ufuncs that operations leave to the table of NumPy's functions.
+NUMPY_KEYWORDS = frozenset({"order", "signature", "sig"})
 #: Keywords of a ufunc's methods that are honoured.
 _TAKEN: Mapping[str, frozenset[str]] = {
-    "__call__": frozenset({"dtype", "casting"}),
+    "__call__": LOOP_KEYWORDS,
     "reduce": frozenset({"dtype", "axis", "keepdims"}),
     "accumulate": frozenset({"dtype", "axis"})}
 #: Those of ``reduce`` where it is one of NumPy's reductions.
@@ -68,6 +73,8 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
                                          else ufunc.nin == 2 and ufunc.nout == 1)
         made = NUMPY.get(f"numpy.ufunc.{method}") if known else None
         return None if made is None else partial(made, name, combine)
+    if ufunc.signature is not None:  # of matrices and vectors
+        return NUMPY.get(f"numpy.{name}")
     op = OPS.get(name)
     found = operation(ufunc) if op is None else None
     if found is not None and found.op in VOCABULARY:
@@ -139,20 +146,27 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
-                  casting: str = "same_kind") -> list[Any]:
+                  casting: str = "same_kind", signature: Any = None,
+                  sig: Any = None) -> list[Any]:
     """Cast the inputs to the dtypes that NumPy's loop would compute in.
 
     Raises
     ------
     KernelTypeError
-        They do not cast to those under `casting`.
+        They do not cast to those under `casting`, or there is no such loop.
     """
-    if dtype is None and casting in ("same_kind", "unsafe"):
+    given = [x for x in (dtype, signature, sig) if x is not None]
+    if not given and casting in ("same_kind", "unsafe"):
         return list(inputs)  # as the op has it
+    if len(given) > 1:
+        raise KernelTypeError(f"{ufunc_name(ufunc)}: 'dtype', 'signature' and 'sig' "
+                              "name one loop; give one of them")
     types = [_input_type(x) for x in inputs]
-    asked: dict[str, Any] = {} if dtype is None else {"signature": (
-        *[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)}
-    asked["casting"] = casting
+    asked: dict[str, Any] = {"casting": casting}
+    if dtype is not None:
+        asked["signature"] = (*[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)
+    elif given:
+        asked["signature"] = _loop(ufunc, given[0])
     try:
         loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), **asked)
     except (TypeError, ValueError) as error:
@@ -160,6 +174,24 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
                               ) from None
     return [x if isinstance(t, type) or t == wanted else OPS["astype"](x, wanted)
             for x, t, wanted in zip(inputs, types, loop, strict=False)]
+
+
+def _loop(ufunc: np.ufunc, signature: Any) -> tuple[Any, ...]:
+    """The dtypes of a loop, None where they are left open.
+
+    NumPy names it by a text such as ``"ff->f"``, or by the dtypes of all inputs and
+    outputs.
+    """
+    names = signature
+    if isinstance(names, str):
+        inputs, _, outputs = names.partition("->")
+        names = (*inputs, *outputs) if len(inputs) == ufunc.nin else ()
+    if not isinstance(names, tuple) or len(names) != ufunc.nargs:
+        raise KernelTypeError(
+            f"{ufunc_name(ufunc)}: 'signature' is {signature!r}, expected a text such "
+            f"as {ufunc.types[0]!r} or a tuple of {ufunc.nargs} dtypes, of inputs and "
+            "outputs; dtype= is that of the outputs alone")
+    return tuple(None if x is None else check_dtype(x) for x in names)
 
 
 def _input_type(x: Any) -> Any:

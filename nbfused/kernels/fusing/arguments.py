@@ -26,6 +26,7 @@ from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
 from .calling.callback import Callback
+from .outside.bracketed import JOINING
 from .outside.containers import (
     Copies,
     Place,
@@ -55,7 +56,7 @@ PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), Ellipsis
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), ModuleType,
           Enum, Func, ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp,
-          Callback)
+          Callback, *JOINING)
 #: An attribute of types whose instances mean the same at each call.
 CONSTANT = "__nbfused_constant__"
 #: Types whose every instance is an array or a number.

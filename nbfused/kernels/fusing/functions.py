@@ -11,8 +11,8 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...autograd.numpy_api.functions import NumpyFunction, numpy_function
-from ...autograd.numpy_api.methods import check_layout
-from ...registry.operations import OPS
+from ...autograd.numpy_api.layouts import in_layout
+from ...registry.operations import NUMPY, OPS
 
 __all__ = ["ATTRIBUTES", "GIVE_ARRAYS", "METHODS", "traced_function"]
 
@@ -26,9 +26,12 @@ def _filled(a: Any, number: Any, dtype: Any) -> Any:
     return OPS["where"](OPS["equal"](a, a), number, number, dtype=dtype or dtype_of(a))
 
 
-def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> Any:
-    check_layout("full_like", order)
-    return _filled(a, fill_value, dtype)
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
+               subok: bool = True, shape: Any = None) -> Any:
+    if shape is not None or isinstance(fill_value, (list, tuple)):
+        return NUMPY["numpy.full_like"](a, fill_value, dtype, order, subok, shape)
+    return in_layout("full_like", _filled(a, fill_value, dtype), order, a)
+
 
 #: Methods of NumPy's arrays that are traced by the functions that they are.
 METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType({
@@ -41,11 +44,13 @@ ATTRIBUTES = frozenset(name for name in dir(np.ndarray) if not name.startswith("
 
 
 def _filling(number: int, first: str = "a") -> Callable[..., Any]:
-    def call(a: Any, dtype: Any = None, order: str = "K") -> Any:
-        return _full_like(a, number, dtype, order)
+    def call(a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+             shape: Any = None) -> Any:
+        return _full_like(a, number, dtype, order, subok, shape)
 
-    def prototyped(prototype: Any, dtype: Any = None, order: str = "K") -> Any:
-        return _full_like(prototype, number, dtype, order)
+    def prototyped(prototype: Any, dtype: Any = None, order: str = "K",
+                   subok: bool = True, shape: Any = None) -> Any:
+        return _full_like(prototype, number, dtype, order, subok, shape)
 
     return call if first == "a" else prototyped
 

@@ -12,8 +12,9 @@ from ...arrays import dtype_of, is_array
 from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
 from ...autograd.numpy_api.functions import with_arrays
-from ...autograd.numpy_api.methods import no_operation
+from ...autograd.numpy_api.refusals import no_operation
 from ...autograd.numpy_api.ufuncs import (
+    LOOP_KEYWORDS,
     given_options,
     in_loop_dtype,
     method_name,
@@ -46,8 +47,9 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         return None
     inputs = with_arrays(inputs)
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
-    if getattr(op, "on_host", False):  # SciPy itself, which the plan calls
-        op = None
+    if getattr(op, "on_host", False) and not any(
+            getattr(x, "differentiated", False) for x in inputs):
+        op = None  # SciPy itself, which the plan calls, without its rule
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
         raise no_operation(_untraced(ufunc, what))
@@ -68,7 +70,7 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     if numbers:
         for k, x in enumerate(inputs):
             check_operand(x, what, f"argument {k}")
-        options = {k: given[k] for k in ("dtype", "casting") if k in given}
+        options = {k: given[k] for k in LOOP_KEYWORDS & given.keys()}
         call = partial(ufunc, **options) if options else ufunc
         if ufunc.nout > 1:
             return tuple([trace.host(partial(_nth, k, ufunc, tuple(options.items())),
@@ -77,7 +79,7 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     else:
         _check_rounding(ufunc, inputs)
         made = op(*in_loop_dtype(  # type: ignore[misc]
-            ufunc, inputs, given.get("dtype"), given.get("casting", "same_kind")),
+            ufunc, inputs, **{k: given[k] for k in LOOP_KEYWORDS & given.keys()}),
             **{k: given[k] for k in own & given.keys()})
     if where is not None and any(x is None for x in outs):
         raise KernelTypeError(f"{what}: where= leaves elements of a new array unset; "

@@ -3,14 +3,26 @@
 ================ =======================================================================
 `fft`            Fourier transforms of the caller's library, with their rules
 `linalg`         its solvers and determinants
-`decompositions` its decompositions, least squares
+`decompositions` its decompositions
+`least_squares`  pseudo-inverses and least squares
 `norms`          norms of vectors and matrices, ranks, condition numbers
 `polynomials`    polynomials by their coefficients
 `products`       `einsum`, `tensordot` and what is made of them
+`stacks`         products of stacks of matrices and vectors
 `matrices`       what functions of matrices share
 ================ =======================================================================
 """
 
-from . import decompositions, fft, linalg, norms, polynomials, products
+from . import (
+    decompositions,
+    fft,
+    least_squares,
+    linalg,
+    norms,
+    polynomials,
+    products,
+    stacks,
+)
 
-__all__ = ["decompositions", "fft", "linalg", "norms", "polynomials", "products"]
+__all__ = ["decompositions", "fft", "least_squares", "linalg", "norms", "polynomials",
+           "products", "stacks"]

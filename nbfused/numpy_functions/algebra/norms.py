@@ -18,7 +18,7 @@ from ..base import (
     shape_of,
     sizes,
 )
-from .decompositions import svdvals
+from .decompositions import lower_half, svdvals
 from .linalg import inv
 
 __all__: list[str] = []
@@ -107,7 +107,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False,
 @implements("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Norms of matrices."""
-    ndim = len(shape_of(x))
+    x, ndim = floating(x), len(shape_of(x))
     return _matrix_norm(x, ord, (axis_of(-2, ndim), axis_of(-1, ndim)), keepdims)
 
 
@@ -115,8 +115,13 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *,
                 rtol: Any = None) -> Any:
     """The number of singular values above a tolerance."""
-    values = detached(svdvals(A))
-    largest = ops.max(values, axis=-1, keepdims=True)
+    if tol is not None and rtol is not None:
+        raise ValueError("numpy.linalg.matrix_rank: 'tol' and 'rtol' are given, "
+                         "expected one of them")
+    if len(shape_of(A)) < 2:
+        return ops.astype(ops.any(ops.not_equal(A, 0)), np.int64)
+    values = detached(svdvals(lower_half(A, "matrix_rank") if hermitian else A))
+    largest = _largest(values, -1, True)
     cut = np.finfo(dtype_of(values)).eps * max(shape_of(A)[-2:])
     if rtol is not None:
         cut = _of_each_matrix(rtol)

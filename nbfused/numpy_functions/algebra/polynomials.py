@@ -9,7 +9,16 @@ import numpy as np
 from ...arrays import dtype_of, to_numpy
 from ...arrays.traced import Traced
 from ...errors import ShapeError
-from ..base import as_arrays, detached, implements, is_value, ops, shape_of
+from ..base import (
+    as_arrays,
+    converted,
+    detached,
+    implements,
+    index_array,
+    is_value,
+    ops,
+    shape_of,
+)
 from ..indexing import host_of
 from .products import convolve
 
@@ -23,7 +32,7 @@ def polyval(p: Any, x: Any) -> Any:
         p = [*np.asarray(p)]  # whose dtype is that of all coefficients
     count = shape_of(p)[0] if is_value(p) else len(p)
     terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
-    found: Any = ops.multiply(x, 0)
+    found: Any = ops.zeros_like(x) if is_value(x) else 0 * x
     for term in terms:
         found = ops.add(ops.multiply(found, x), term)
     return found
@@ -100,9 +109,8 @@ def polyder(p: Any, m: int = 1) -> Any:
     """The derivative of a polynomial."""
     for _ in range(m):
         count = shape_of(p)[0]
-        powers = np.arange(count - 1, 0, -1).astype(dtype_of(p))
-        p = ops.multiply(ops.getitem(p, slice(0, count - 1)),
-                         as_arrays([p, powers.tolist()], "numpy.polyder")[1])
+        powers = index_array(np.arange(count - 1, 0, -1), p)
+        p = ops.multiply(ops.getitem(p, slice(0, count - 1)), powers)
     return p
 
 
@@ -124,6 +132,8 @@ def poly(seq_of_zeros: Any) -> Any:
     if len(shape_of(seq_of_zeros)) != 1:
         raise ShapeError(f"numpy.poly: shape {shape_of(seq_of_zeros)}, expected one "
                          "dimension: the zeros")
+    kind = np.mintypecode(dtype_of(seq_of_zeros).char)
+    seq_of_zeros = converted(seq_of_zeros, np.dtype(kind))
     made = ops.ones_like(ops.getitem(seq_of_zeros, slice(0, 1)))
     for k in range(shape_of(seq_of_zeros)[0]):
         zero = ops.getitem(seq_of_zeros, slice(k, k + 1))

@@ -15,6 +15,7 @@ from ..base import (
     as_arrays,
     axes_of,
     axis_of,
+    converted,
     implements,
     index_array,
     ops,
@@ -23,6 +24,7 @@ from ..base import (
     stored,
 )
 from ..shapes import diagonal, moveaxis, ravel
+from .stacks import conjugated
 
 __all__: list[str] = []
 
@@ -41,11 +43,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @implements("vdot")
 def vdot(a: Any, b: Any, /) -> Any:
     """The sum of products of all elements, the first ones conjugated."""
-    return ops.matmul(_conjugated(ravel(a)), ravel(b))
-
-
-def _conjugated(x: Any) -> Any:
-    return np.conjugate(x) if dtype_of(x).kind == "c" else x
+    return ops.matmul(conjugated(ravel(a)), ravel(b))
 
 
 @implements("inner")
@@ -99,44 +97,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return ops.reshape(ops.matmul(first, second), shapes[0] + shapes[1])
 
 
-@implements("linalg.matmul")
-def linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    """The matrix product."""
-    return ops.matmul(x1, x2)
-
-
 @implements("linalg.tensordot")
 def array_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """`tensordot` as the array API standard names its parameters."""
     return tensordot(x1, x2, axes)
-
-
-@implements("vecdot", "linalg.vecdot")
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
-    """Sums of products along one axis, the first factors conjugated."""
-    first, second = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    sizes = shape_of(first)[-1], shape_of(second)[-1]
-    if sizes[0] != sizes[1]:
-        raise ShapeError(f"numpy.vecdot: vectors of {sizes[0]} and {sizes[1]} elements "
-                         f"along axis {axis}, expected as many")
-    products = ops.multiply(_conjugated(first), second)
-    found = ops.sum(products, axis=-1, dtype=dtype_of(products))
-    return ops.expand_dims(found, axis) if keepdims else found
-
-
-@implements("matvec")
-def matvec(x1: Any, x2: Any, /) -> Any:
-    """Matrices times vectors."""
-    if len(shape_of(x1)) < 2:
-        raise ShapeError(f"numpy.matvec: 'x1' has shape {shape_of(x1)}, expected "
-                         "matrices")
-    return ops.squeeze(ops.matmul(x1, ops.expand_dims(x2, -1)), -1)
-
-
-@implements("vecmat")
-def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Vectors times matrices, the vectors conjugated."""
-    return ops.squeeze(ops.matmul(ops.expand_dims(_conjugated(x1), -2), x2), -2)
 
 
 @implements("linalg.multi_dot")
@@ -346,35 +310,46 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     if sizes[0][0] < sizes[1][0]:
         a, v = v, a
     (n,), (k,) = shape_of(a), shape_of(v)
-    padded = _bordered(a, k - 1)
-    rows = np.arange(n + k - 1)[:, None] + np.arange(k)[::-1]
-    full = ops.matmul(ops.take(padded, index_array(rows, a), axis=0), v)
-    match mode:
-        case "full":
-            return full
-        case "same":
-            return ops.getitem(full, slice((k - 1) // 2, (k - 1) // 2 + n))
-        case "valid":
-            return ops.getitem(full, slice(k - 1, n))
-    raise KernelTypeError(f"numpy.convolve: mode {mode!r}, expected 'full', 'same' or "
-                          "'valid'")
+    middle = ops.matmul(ops.take(a, index_array(_moved(k - 1, n, k), a), axis=0), v)
+    if mode == "valid":
+        return middle
+    if mode not in ("full", "same"):
+        raise KernelTypeError(f"numpy.convolve: mode {mode!r}, expected 'full', 'same' "
+                              "or 'valid'")
+    full = middle if k == 1 else ops.concatenate([
+        _at_an_end(a, v, 0, k - 1), middle, _at_an_end(a, v, n, n + k - 1)])
+    start = (k - 1) // 2
+    return full if mode == "full" else ops.getitem(full, slice(start, start + n))
 
 
-def _bordered(a: Any, width: int) -> Any:
-    if not width:
-        return a
-    zeros = ops.broadcast_to(ops.zeros_like(ops.getitem(a, slice(0, 1))), (width,))
-    return ops.concatenate([zeros, a, zeros])
+def _moved(begin: int, end: int, k: int) -> np.ndarray:
+    """Places of the factors of the elements of a reversed vector, one row for each."""
+    return np.arange(begin, end)[:, None] - np.arange(k)
+
+
+def _at_an_end(a: Any, v: Any, begin: int, end: int) -> Any:
+    """Sums of products where the vector stands out: what has no factor is left away.
+
+    Zeros as factors would make NaN of infinities.
+    """
+    places, last = _moved(begin, end, shape_of(v)[0]), shape_of(a)[0] - 1
+    factors = ops.take(a, index_array(np.clip(places, 0, last), a), axis=0)
+    inside = index_array((places >= 0) & (places <= last), a)
+    products = ops.multiply(factors, v)
+    kind = dtype_of(products)
+    made = ops.where(inside, products, 0)
+    return ops.any(made, axis=1) if kind.kind == "b" else ops.sum(
+        converted(made, kind), axis=1, dtype=kind)
 
 
 @implements("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """Sums of products with a vector that is moved along."""
     from ..shapes import flip
-    made = convolve(a, flip(_conjugated(v)), mode)
+    made = convolve(a, flip(conjugated(v)), mode)
     if mode == "same" and shape_of(a)[0] < shape_of(v)[0]:
         # NumPy takes the middle of the longer one, from the other side.
-        full = convolve(a, flip(_conjugated(v)), "full")
+        full = convolve(a, flip(conjugated(v)), "full")
         (n,), (k,) = shape_of(v), shape_of(a)
         start = k // 2
         return ops.getitem(full, slice(start, start + n))

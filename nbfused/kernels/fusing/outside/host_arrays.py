@@ -21,6 +21,7 @@ import numpy as np
 from ....arrays import dtype_of
 from ....arrays.traced import Traced, TracedNumber
 from ....support.trees import leaves_of, map_tree
+from .bracketed import JOINING, join_items, slice_numbers
 from .lines import is_library, is_ours
 
 if TYPE_CHECKING:
@@ -201,7 +202,16 @@ class _Subscripted:
         self._maker = maker
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(self._maker, JOINING) and _traced(key):
+            return join_items(self._maker, key, _item)
         return _call(self._maker.__getitem__, key)
+
+
+def _item(x: Any) -> Any:
+    """A traced array of an item between brackets, of no dimension where it has none."""
+    if isinstance(x, slice):
+        return _symbol(_call(slice_numbers, x.start, x.stop, x.step))
+    return _array_of([x])[0] if isinstance(x, TracedNumber) else _array_of(x)
 
 
 class _Numpy(ModuleType):
@@ -236,6 +246,8 @@ def looking(x: Any) -> Any:
 
     Everything else as it is.
     """
+    if isinstance(x, JOINING):
+        return _Subscripted(x)
     ours = isinstance(x, _FUNCTIONS) and str(x.__module__).partition(".")[0] == "numpy"
     return _asking(x) if ours and x.__name__ not in _READERS else x
 
