@@ -28,6 +28,7 @@ from ..pulling import forward_call, pull, recording_of, result_dtypes
 from .kernels import number_of
 from .primitives import (
     call_foreign,
+    check_extents,
     instantiated,
     new_primitive,
     no_tangent,
@@ -162,6 +163,7 @@ def _avals_of_call(*arrays: Any, bound: Bound) -> list[Any]:
 
 def _called(*arrays: Any, bound: Bound) -> list[Any]:
     """Run a call in a compiled program."""
+    check_extents(bound.call.spec.name, arrays)
     made = _avals(bound, arrays)
     shapes = [[(tuple(x.shape), np.dtype(x.dtype)) for x in some]
               for some in (arrays, made)]

@@ -12,8 +12,8 @@ import numpy as np
 
 from ....errors import NbFusedPerformanceWarning, UnsupportedError
 
-__all__ = ["call_foreign", "instantiated", "new_primitive", "no_tangent",
-           "transposed_linear"]
+__all__ = ["call_foreign", "check_extents", "instantiated", "new_primitive",
+           "no_tangent", "transposed_linear"]
 
 
 def new_primitive(name: str, avals: Callable[..., list[Any]],
@@ -51,6 +51,22 @@ def new_primitive(name: str, avals: Callable[..., list[Any]],
     return made
 
 
+def check_extents(name: str, arrays: Sequence[Any]) -> None:
+    """Refuse arrays of which an extent is a symbol of `jax.export`.
+
+    Raises
+    ------
+    UnsupportedError
+        One is.
+    """
+    for x in arrays:
+        if not all(isinstance(n, (int, np.integer)) for n in x.shape):
+            raise UnsupportedError(
+                f"{name}: an argument has the extents {tuple(map(str, x.shape))}, of "
+                "which some are symbols of jax.export; a call of nbfused in a program "
+                "of JAX is for given extents: export the program once for each shape")
+
+
 def call_foreign(number: int, arrays: Sequence[Any], results: Sequence[Any],
                  scratch: int = 0) -> list[Any]:
     """Call what has a number, from a compiled program.
@@ -61,6 +77,7 @@ def call_foreign(number: int, arrays: Sequence[Any], results: Sequence[Any],
         Shape and dtype of each result.
     scratch
         Bytes of memory that it needs beside them.
+
     """
     jax = sys.modules["jax"]
     made = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in results]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from ....errors import KernelTypeError
+from ....errors import KernelTypeError, UnsupportedError
 from ....support.records import record
 from ....support.trees import Structure
 from ...calls.tracked import on_placeholders
@@ -23,6 +23,7 @@ from .calls import checked
 from .kernels import number_of_program
 from .primitives import (
     call_foreign,
+    check_extents,
     instantiated,
     new_primitive,
     no_tangent,
@@ -73,7 +74,8 @@ class WholeCalls:
         try:
             arrays = [checked(x, f"argument {k}", self._name)
                       for k, x in enumerate(leaves) if not isinstance(x, NUMBERS)]
-        except KernelTypeError:
+            check_extents(self._name, arrays)
+        except (KernelTypeError, UnsupportedError):
             return None  # it is refused where it is used
         full = (key, tuple([(type(x), repr(x)) for x in numbers]),
                 tuple([(x.shape, x.dtype) for x in arrays]),
