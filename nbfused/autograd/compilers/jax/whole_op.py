@@ -51,7 +51,7 @@ class WholeOp:
         self.name, self.function, self.numbers = name, function, numbers
         self.steps, self._trace = steps, trace
         self.places = tuple([k for k, x in enumerate(numbers) if x is None])
-        self._programs: dict[Hashable, BufferProgram | Exception] = {}
+        self._programs: dict[Hashable, BufferProgram] = {}
         self._derived: dict[Hashable, WholeOp] = {}
 
     def __repr__(self) -> str:
@@ -69,21 +69,15 @@ class WholeOp:
         found = self._programs.get(avals)
         if found is None:
             rest = iter(avals)
-            try:
-                found = self._trace(self.function, self.name, [
-                    next(rest) if x is None else x for x in self.numbers])
-            except Exception as error:  # of the function's, which are of any kind
-                found = error.with_traceback(None)
-            self._programs[avals] = found
-        if isinstance(found, Exception):
-            raise found
+            found = self._programs[avals] = self._trace(self.function, self.name, [
+                next(rest) if x is None else x for x in self.numbers])
         return found
 
     def fits(self, arrays: Sequence[Any]) -> bool:
         """Whether there is a program for such arrays."""
         try:
             self.program(arrays)
-        except Exception:
+        except Exception:  # of the function's, which are of any kind
             return False
         return True
 
