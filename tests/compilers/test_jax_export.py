@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ jnp = jax.numpy
 
 ROOT = Path(nf.__file__).parent.parent
 CHECKS = [export.DisabledSafetyCheck.custom_call("nbfused")]
+X = np.linspace(-2, 2, 20, dtype=np.float32).reshape(5, 4)
 LOAD = """\
 import sys, numpy as np
 {imports}
@@ -32,13 +34,13 @@ np.savez(sys.argv[3], program.call(x), jax.grad(lambda x: program.call(x).sum())
 
 
 @nf.fuse
-def fused(x):
-    y = np.tanh(x*0.5)
+def fused(x, n=0.25):
+    y = np.tanh(x*(n + n))
     return y - y.mean(axis=-1, keepdims=True)
 
 
 def model(x):
-    return ops.softmax(fused(ops.swish(x)))
+    return ops.softmax(fused(ops.swish(x), 0.25))
 
 
 def plain(x):
@@ -48,13 +50,12 @@ def plain(x):
 
 @pytest.fixture
 def saved(tmp_path):
-    x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(5, 4)
-    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "x.npy", X)
     with jax.default_device(jax.devices("cpu")[0]):
         program = export.export(jax.jit(model), platforms=["cpu"],
-                                disabled_checks=CHECKS)(x)
+                                disabled_checks=CHECKS)(X)
     (tmp_path / "program").write_bytes(program.serialize(vjp_order=1))
-    return tmp_path, x
+    return tmp_path
 
 
 def other_process(folder, imports, **environment):
@@ -68,34 +69,42 @@ def other_process(folder, imports, **environment):
 @pytest.mark.parametrize("imports", ["import jax, jax.export, nbfused",
                                      "import nbfused, jax, jax.export"])
 def test_another_process_that_shares_the_cache_runs_it(saved, imports):
-    folder, x = saved
-    done = other_process(folder, imports, NBFUSED_CACHE_DIR=str(nf.cache.folder()))
+    done = other_process(saved, imports, NBFUSED_CACHE_DIR=str(nf.cache.folder()))
     assert done.returncode == 0, done.stderr
-    found = np.load(folder / "y.npz")
-    np.testing.assert_allclose(found["arr_0"], plain(x), atol=1e-6)
+    found = np.load(saved / "y.npz")
+    np.testing.assert_allclose(found["arr_0"], plain(X), atol=1e-6)
     np.testing.assert_allclose(found["arr_1"], jax.grad(
-        lambda x: plain(x).sum())(x), atol=1e-6)
+        lambda x: plain(x).sum())(X), atol=1e-6)
 
 
 def test_another_process_that_does_not_says_what_is_missing(saved, tmp_path):
-    folder, _ = saved
-    done = other_process(folder, "import jax, jax.export, nbfused",
+    done = other_process(saved, "import jax, jax.export, nbfused",
                          NBFUSED_CACHE_DIR=str(tmp_path / "other"))
     assert done.returncode != 0
     assert "UnknownOperationError" in done.stderr
     assert "share NBFUSED_CACHE_DIR" in done.stderr
 
 
-def test_what_no_other_process_can_name_is_not_exported():
-    @nf.fuse
-    def scaled(x, n):
-        return np.tanh(x*(n + 1.5))
+def test_equal_programs_have_one_number():
+    def number(function, value):
+        text = jax.jit(lambda x: function(x, value)).lower(X).as_text()
+        (found,) = re.findall(r"call = (\d+) : i64", text)
+        return found
 
-    program = jax.jit(lambda x: scaled(x, 2.0))
-    x = jnp.ones(3, jnp.float32)
-    np.testing.assert_allclose(program(x), jnp.tanh(x*3.5), rtol=1e-6)
-    found = export.export(program, disabled_checks=CHECKS)(x)
-    np.testing.assert_allclose(found.call(x), jnp.tanh(x*3.5), rtol=1e-6)
+    @nf.fuse(kernel_name="scaled")
+    def scaled(x, n):
+        return np.tanh(x*(n + 1.5)) - x
+
+    @nf.fuse(kernel_name="scaled")
+    def same(y, n):
+        return np.tanh(y*(n + 1.5)) - y
+
+    @nf.fuse(kernel_name="scaled")
+    def other(x, n):
+        return np.tanh(x*(n - 1.5)) - x
+
+    assert number(same, 2.0) == number(scaled, 2.0)
+    assert len({number(scaled, 2.0), number(scaled, 2.5), number(other, 2.0)}) == 3
 
 
 @pytest.mark.parametrize("function", [ops.swish, fused], ids=["an op", "fused"])

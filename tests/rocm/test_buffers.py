@@ -1,4 +1,4 @@
-"""Programs on buffers of a device, as a compiler that has its own streams gives them."""
+"""Programs on buffers of a device, which a compiler of another library hands over."""
 
 from __future__ import annotations
 

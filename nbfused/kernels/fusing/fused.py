@@ -409,7 +409,7 @@ class Fused(PickledByName):
 
 
 def _unstable(trace: Trace, given: Arguments, outside: Outside) -> list[Any]:
-    """What a trace has read that may be another at the next call: names, and arrays."""
+    """Names and arrays that a trace read and the next call may find changed."""
     return [*outside.unstable, *given.unstable, *(
         x for v, x in trace.constants.items() if v not in trace.known),
             *trace.watch.found]

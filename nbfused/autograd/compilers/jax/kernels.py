@@ -105,7 +105,7 @@ def run_number(number: int, pointers: tuple[int, ...], place: Place) -> None:
 
 
 def _loaded(number: int) -> Placed | BufferProgram:
-    """What another process has stored under a number."""
+    """The call or program that another process has stored under a number."""
     found: Placed | BufferProgram | None = load(f"{number:x}")
     if found is None:
         raise UnknownOperationError(

@@ -103,7 +103,7 @@ class BufferProgram:
         return found
 
     def _start(self, plan: Plan, arguments: Sequence[Any]) -> Start | None:
-        """What starts the launches of a plan; None where it looks at arrays first."""
+        """Start the launches of a plan; None where it looks at arrays first."""
         if plan.results or plan.checks or plan.views or (
                 plan.new_arena is not None and plan.arena + ALIGN > self.scratch):
             return None
@@ -125,7 +125,7 @@ class BufferProgram:
 
 def _array(pointer: int, shape: tuple[int, ...], dtype: np.dtype, device: str,
            stream: int | None) -> Any:
-    """The array in a buffer."""
+    """View a buffer as an array."""
     if device != "cpu":
         return XlaArray(pointer, shape, None, dtype, device, stream)
     size = prod(shape) * dtype.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,11 +23,15 @@ _CONSTANTS = 1 << 20
 def program_name(program: Program, numbers: Sequence[Any]) -> str | None:
     """A name of a program that is called with these numbers.
 
-    None of one that holds functions of Python's, which have no such name, or large
-    constants.
+    None of one that checks arrays on the host, computes its numbers by functions that
+    no other process finds, or holds large constants.
     """
-    if program.numbers or program.checks or sum(
+    if program.checks or sum(
             x.nbytes for x in program.constants.values()) > _CONSTANTS:
+        return None
+    try:
+        functions = [pickle.dumps(one.function) for one in program.numbers]
+    except Exception:  # of any kind, as objects pickle themselves
         return None
     names: dict[Value, str] = {}
 
@@ -39,6 +44,8 @@ def program_name(program: Program, numbers: Sequence[Any]) -> str | None:
 
     parts = [[*map(text, program.arguments)], [*map(text, numbers)],
              [text(v) + text(x) for v, x in program.constants.items()]]
+    parts += [[text(one.value), repr(function), *map(text, one.args)]
+              for one, function in zip(program.numbers, functions, strict=True)]
     parts += [[text_of(one.spec), repr(one.asked), repr(one.exact),
                *map(text, one.inputs), *map(text, one.outputs)]
               for one in program.launches]
@@ -62,7 +69,9 @@ def without_graph(program: Program) -> Program:
     return Program(
         tuple(map(plain, program.arguments)),
         {plain(v): x for v, x in program.constants.items()},
-        program.numbers, program.checks, [plain_launch(x) for x in program.launches],
+        [replace(one, value=plain(one.value), args=tuple(map(plain, one.args)))
+         for one in program.numbers],
+        program.checks, [plain_launch(one) for one in program.launches],
         {plain(own): plain(new) for own, new in program.stores.items()}, None,
         [x and tuple(map(plain, x)) for x in program.direct],
         [tuple(map(plain, x)) for x in program.last])
