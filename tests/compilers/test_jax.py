@@ -261,7 +261,8 @@ mesh = Mesh(np.array(jax.devices("cpu")), ("i",))
 assert mesh.size == 4
 x = jnp.linspace(-2, 2, 64).reshape(8, 8)
 parts = jax.device_put(x, NamedSharding(mesh, P("i")))
-run = jax.shard_map(lambda v: nf.ops.softmax(nf.ops.swish(v)), mesh=mesh,
+fused = nf.fuse(lambda v: v * (1 / (1 + np.exp(-v))))
+run = jax.shard_map(lambda v: nf.ops.softmax(fused(v)), mesh=mesh,
                     in_specs=P("i"), out_specs=P("i"), check_vma=False)
 plain = lambda v: jax.nn.softmax(jax.nn.silu(v))
 y = jax.jit(run)(parts)

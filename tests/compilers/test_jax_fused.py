@@ -346,6 +346,75 @@ def test_random_numbers_are_drawn_where_it_is_traced():
     close(jax.jit(noisy)(x), expected)
 
 
+def test_labels_out_of_range_are_refused_when_it_runs():
+    loss = nf.fuse(lambda x, labels: ops.cross_entropy(np.tanh(x), labels))
+
+    def expected(x, labels):
+        return -jax.nn.log_softmax(jnp.tanh(x))[jnp.arange(6), labels].mean()
+
+    x, labels = arrays()[0], jnp.arange(6) % 4
+    run = jax.jit(loss)
+    for _ in range(4):
+        close(run(x, labels), expected(x, labels))
+    close(jax.jit(jax.grad(loss))(x, labels), jax.grad(expected)(x, labels))
+    with pytest.raises(Exception, match=r"labels.*got 6, expected values in \[0, 4\)"):
+        jax.block_until_ready(run(x, labels + 6))
+
+
+def test_methods_and_arrays_of_objects():
+    class Model:
+        def __init__(self, weight):
+            self.weight, self.scale = weight, 2.0
+
+        @nf.fuse
+        def __call__(self, x):
+            return np.tanh(x*self.weight)*self.scale
+
+    x, w = arrays()
+
+    def loss(weight):
+        return Model(weight)(x).sum()
+
+    assert calls(jax.grad(loss), w) == 1
+    close(jax.jit(lambda x: Model(w)(x))(x), jnp.tanh(x*w)*2)
+    close(jax.grad(loss)(w), (2*x/jnp.cosh(x*w)**2).sum(0))
+
+
+def test_a_rule_of_the_users_inside():
+    @nf.custom_vjp
+    def steep(x):
+        return np.sin(x)
+
+    steep.defvjp(lambda x: (np.sin(x), x), lambda x, g: (3*g*np.cos(x),))
+    twice = nf.fuse(lambda x: steep(x)*2 + nf.stop_gradient(np.exp(x)))
+    x, _ = arrays()
+    close(jax.jit(twice)(x), jnp.sin(x)*2 + jnp.exp(x))
+    close(jax.grad(lambda x: twice(x).sum())(x), 6*jnp.cos(x))
+
+
+def test_arguments_and_views_among_the_results():
+    @nf.fuse
+    def several(x):
+        y = np.tanh(x)
+        return y, y, x, y.T, y[1:]
+
+    x, _ = arrays()
+    y = jnp.tanh(x)
+    assert calls(several, x) == 1
+    for _ in range(4):
+        close(jax.jit(several)(x), (y, y, x, y.T, y[1:]))
+    close(jax.grad(lambda x: sum((a**2).sum() for a in several(x)))(x),
+          jax.grad(lambda x: sum((a**2).sum() for a in (
+              jnp.tanh(x), jnp.tanh(x), x, jnp.tanh(x), jnp.tanh(x)[1:])))(x))
+
+
+def test_tangents_of_integers_are_left_out():
+    scaled = nf.fuse(lambda x, n: np.tanh(x)*n)
+    x, n = arrays()[0], jnp.arange(4)
+    none = np.zeros(4, jax.dtypes.float0)
+    close(jax.jvp(scaled, (x, n), (x, none))[1], n*x/jnp.cosh(x)**2)
+
+
 def test_errors_are_those_of_the_function():
     @nf.fuse
     def wrong(x, w):

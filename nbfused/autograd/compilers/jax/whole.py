@@ -34,6 +34,9 @@ from .whole_op import Trace, WholeOp, in_dtypes_of_jax
 __all__ = ["WholeCalls", "call_in_steps"]
 
 
+_LIMIT = 256  # calls of one function
+
+
 @record(frozen=True)
 class _Whole:
     """The op for arguments of one structure, and the structure of its results."""
@@ -81,6 +84,8 @@ class WholeCalls:
                 tuple([(x.shape, x.dtype) for x in arrays]),
                 sys.modules["jax"].config.jax_enable_x64)
         if full not in self._known:
+            if len(self._known) >= _LIMIT:
+                self._known.clear()
             self._known[full] = self._find(flat(), numbers, arrays)
         found = self._known[full]
         if found is None:

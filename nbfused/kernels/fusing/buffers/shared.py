@@ -23,14 +23,14 @@ _CONSTANTS = 1 << 20
 def program_name(program: Program, numbers: Sequence[Any]) -> str | None:
     """A name of a program that is called with these numbers.
 
-    None of one that checks arrays on the host, computes its numbers by functions that
-    no other process finds, or holds large constants.
+    None of one that calls functions of the host that no other process finds, or holds
+    large constants.
     """
-    if program.checks or sum(
-            x.nbytes for x in program.constants.values()) > _CONSTANTS:
+    if sum(x.nbytes for x in program.constants.values()) > _CONSTANTS:
         return None
     try:
         functions = [pickle.dumps(one.function) for one in program.numbers]
+        checks = [pickle.dumps(check) for check, _ in program.checks]
     except Exception:  # of any kind, as objects pickle themselves
         return None
     names: dict[Value, str] = {}
@@ -46,6 +46,8 @@ def program_name(program: Program, numbers: Sequence[Any]) -> str | None:
              [text(v) + text(x) for v, x in program.constants.items()]]
     parts += [[text(one.value), repr(function), *map(text, one.args)]
               for one, function in zip(program.numbers, functions, strict=True)]
+    parts += [[repr(check), text(x)]
+              for check, (_, x) in zip(checks, program.checks, strict=True)]
     parts += [[text_of(one.spec), repr(one.asked), repr(one.exact),
                *map(text, one.inputs), *map(text, one.outputs)]
               for one in program.launches]
@@ -71,7 +73,8 @@ def without_graph(program: Program) -> Program:
         {plain(v): x for v, x in program.constants.items()},
         [replace(one, value=plain(one.value), args=tuple(map(plain, one.args)))
          for one in program.numbers],
-        program.checks, [plain_launch(one) for one in program.launches],
+        [(check, plain(x)) for check, x in program.checks],
+        [plain_launch(one) for one in program.launches],
         {plain(own): plain(new) for own, new in program.stores.items()}, None,
         [x and tuple(map(plain, x)) for x in program.direct],
         [tuple(map(plain, x)) for x in program.last])
