@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ....autograd.compilers.derived import CHEAP
 from ....errors import KernelTypeError
-from ....specs import Map, Reduce, Row, View
 from ....specs.fusion.graph import Value
 from ....support.trees import leaves_of
 from ..plans.plan import ALIGN
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ..fused import Fused
 
 __all__ = ["trace_on_buffers"]
-
-#: What is cheap to compute again.
-_CHEAP = (Map, Reduce, Row, View)
 
 
 def trace_on_buffers(fuse: type[Fused], function: Callable[..., Any], name: str,
@@ -53,7 +50,7 @@ def trace_on_buffers(fuse: type[Fused], function: Callable[..., Any], name: str,
         name, program, tuple([None if isinstance(x, tuple) else x for x in leaves]),
         tuple([x for x in leaves if isinstance(x, tuple)]),
         tuple([(v.shape, _dtype(v)) for v in results]),
-        all(isinstance(one.spec, _CHEAP) for one in program.launches),
+        all(isinstance(one.spec, CHEAP) for one in program.launches),
         _scratch(program))
 
 
