@@ -73,6 +73,8 @@ class Fused(PickledByName):
     ----------
     kernel_name : str
         What its kernels are called.
+    warned : bool
+        Whether it has warned that each call traces it anew.
     """
 
     def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
