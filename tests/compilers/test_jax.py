@@ -41,6 +41,11 @@ def fused(x, y):
     return (ops.tanh(x * y + x) * 2.0).sum(-1)
 
 
+@nf.fuse
+def tanh_twice(x):
+    return np.tanh(x) * 2
+
+
 def layer_norm(x, scale, shift):
     centred = x - x.mean(-1, keepdims=True)
     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
@@ -144,6 +149,19 @@ def test_numbers_that_are_traced():
         jnp.asarray(X), 2.0)
     close(found, jax.grad(lambda x, beta: (x * jax.nn.sigmoid(beta * x)).sum(), 1)(
         jnp.asarray(X), 2.0))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [
+    (ops.swish, jax.nn.silu), (ops.exp, jnp.exp),
+    (lambda x: ops.multiply(x, jnp.asarray(2.0)), lambda x: x * 2.0),
+    (tanh_twice, lambda x: jnp.tanh(x) * 2)],
+    ids=["swish", "exp", "product", "fused"])
+def test_derivatives_at_numbers_of_python(ours, theirs):
+    close(jax.grad(ours)(1.5), jax.grad(theirs)(1.5))
+    close(jax.grad(jax.grad(ours))(1.5), jax.grad(jax.grad(theirs))(1.5))
+    for a, b in zip(jax.jvp(ours, (1.5,), (2.0,)), jax.jvp(theirs, (1.5,), (2.0,)),
+                    strict=True):
+        close(a, b)
 
 
 def test_complex_gradients_are_jaxs():

@@ -174,6 +174,14 @@ def test_trees_and_numbers():
           jax.grad(lambda s: expected(s, gradients, 0.5)[1]["size"][0])(state))
 
 
+def test_nothing_keeps_what_jax_traces():
+    twice = nf.fuse(lambda x: np.tanh(x)*2)
+    with jax.checking_leaks():
+        x, _ = arrays()
+        close(jax.jit(lambda x: twice(x + 1))(x), jnp.tanh(x + 1)*2)
+        close(jax.grad(lambda x: twice(x).sum())(x), 2/jnp.cosh(x)**2)
+
+
 def test_arrays_of_closures():
     table, offset = np.arange(4.0), jnp.full(4, 0.25)
 

@@ -32,6 +32,7 @@ from .primitives import (
     instantiated,
     new_primitive,
     no_tangent,
+    set_rules,
     transposed_linear,
 )
 from .views import run_view
@@ -144,16 +145,11 @@ class _Primitives(NamedTuple):
 @cache
 def _primitives() -> _Primitives:
     """The primitives, made once JAX is imported."""
-    from jax.interpreters import ad, batching
-
     found = _Primitives(new_primitive("nbfused_call", _avals_of_call, _called),
                         new_primitive("nbfused_tangent", _avals_of_tangent, _pushed))
-    ad.primitive_jvps[found.call] = _jvp_of_call
-    ad.primitive_jvps[found.tangent] = _jvp_of_tangent
-    ad.primitive_transposes[found.tangent] = _transposed
-    ad.primitive_transposes[found.call] = partial(transposed_linear, found.call)
-    batching.primitive_batchers[found.call] = _batched_call
-    batching.primitive_batchers[found.tangent] = _batched_tangent
+    set_rules(found.call, _jvp_of_call, partial(transposed_linear, found.call),
+              _batched_call)
+    set_rules(found.tangent, _jvp_of_tangent, _transposed, _batched_tangent)
     return found
 
 

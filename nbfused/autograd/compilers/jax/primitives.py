@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import NbFusedPerformanceWarning, UnsupportedError
 
 __all__ = ["call_foreign", "check_extents", "instantiated", "new_primitive",
-           "no_tangent", "transposed_linear"]
+           "no_tangent", "set_rules", "transposed_linear"]
 
 
 def new_primitive(name: str, avals: Callable[..., list[Any]],
@@ -49,6 +49,30 @@ def new_primitive(name: str, avals: Callable[..., list[Any]],
     made.def_abstract_eval(avals)
     mlir.register_lowering(made, mlir.lower_fun(run))
     return made
+
+
+def set_rules(primitive: Any, jvp: Callable[..., Any], transpose: Callable[..., Any],
+              batch: Callable[..., Any]) -> None:
+    """Register the rules of a primitive, which are given arrays for numbers.
+
+    JAX hands over Python's numbers as they are, as in ``jax.grad(f)(1.5)``.
+    """
+    from jax.interpreters import ad, batching
+
+    ad.primitive_jvps[primitive] = lambda primals, tangents, **params: jvp(
+        [*map(_as_array, primals)], [*map(_as_array, tangents)], **params)
+    ad.primitive_transposes[primitive] = lambda cotangents, *values, **params: \
+        transpose([*map(_as_array, cotangents)], *map(_as_array, values), **params)
+    batching.primitive_batchers[primitive] = lambda values, dims, **params: batch(
+        [*map(_as_array, values)], dims, **params)
+
+
+def _as_array(x: Any) -> Any:
+    """An array of a number; all else, such as what is not known yet, is itself."""
+    if not isinstance(x, (bool, int, float, complex)) or isinstance(x, np.generic):
+        return x
+    jax = sys.modules["jax"]
+    return jax.numpy.asarray(x, jax.typeof(x).dtype)
 
 
 def check_extents(name: str, arrays: Sequence[Any]) -> None:

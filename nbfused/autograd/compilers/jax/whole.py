@@ -27,6 +27,7 @@ from .primitives import (
     instantiated,
     new_primitive,
     no_tangent,
+    set_rules,
     transposed_linear,
 )
 from .whole_op import Trace, WholeOp, in_dtypes_of_jax
@@ -127,17 +128,11 @@ class _Primitives(NamedTuple):
 @cache
 def _primitives() -> _Primitives:
     """The primitives, made once JAX is imported."""
-    from jax.interpreters import ad, batching
-
     found = _Primitives(new_primitive("nbfused_fused", _avals, _run),
                         new_primitive("nbfused_fused_tangent", _avals_of_tangent,
                                       _pushed))
-    ad.primitive_jvps[found.whole] = _jvp
-    ad.primitive_jvps[found.tangent] = _jvp_of_tangent
-    ad.primitive_transposes[found.tangent] = _transposed
-    ad.primitive_transposes[found.whole] = partial(transposed_linear, found.whole)
-    batching.primitive_batchers[found.whole] = _batched
-    batching.primitive_batchers[found.tangent] = _batched_tangent
+    set_rules(found.whole, _jvp, partial(transposed_linear, found.whole), _batched)
+    set_rules(found.tangent, _jvp_of_tangent, _transposed, _batched_tangent)
     return found
 
 
