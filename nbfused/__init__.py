@@ -148,6 +148,8 @@ _NUMPY.load = lambda: import_module(".numpy_functions", __name__)
 _NAMESPACES.load = _fill_namespaces
 config: _config.Config = _config.config
 enable(config.backend)
+_when_imported("jax", lambda: import_module(
+    ".autograd.compilers.jax.kernels", __name__).register_handlers())
 _when_imported("torch", lambda: import_module(
     ".autograd.compilers.dynamo", __name__).prepare())
 if _unknown := _config.unknown(_os.environ):

@@ -167,6 +167,12 @@ def _device() -> Library:
     return DEVICE
 
 
+def _xla() -> Library:
+    from .libraries.xla import XLA
+
+    return XLA
+
+
 def _foreign() -> Library:
     from .libraries.interface import FOREIGN
 
@@ -186,6 +192,7 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
     ("dask", "Array"): _dask,
     ("numba", "DeviceNDArrayBase"): _numba,
     ("nbfused", "DeviceArray"): _device,
+    ("nbfused", "XlaArray"): _xla,
     # Variables hold arrays: they export these by DLPack, and are none themselves.
     ("nbfused", "GraphArray"): lambda: None,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused import ops
 
 pytestmark = pytest.mark.cuda
@@ -54,6 +55,30 @@ def test_a_compiled_block(mode):
         found.square().sum().backward()
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(block.weight.grad, gradient)
+
+
+def test_a_fused_function_in_jax():
+    """Its plan runs on XLA's stream, in memory of XLA's."""
+    jax, device = jax_on_gpu()
+    jnp = jax.numpy
+
+    def body(library, x, w):
+        y = library.tanh(x*w + 1)
+        return ((y - y.mean(axis=0))**2).sum(axis=1)
+
+    fused = nf.fuse(lambda x, w: body(np, x, w))
+    x, w = (jax.device_put(a, device) for a in (X, X[0] + 3))
+
+    def gradients(f):
+        return jax.jit(jax.grad(lambda x, w: (f(jnp.sin(x), w)**2).sum(), (0, 1)))
+
+    run, back = jax.jit(fused), gradients(fused)
+    expected = jax.jit(lambda x, w: body(jnp, x, w))
+    for k in range(5):  # the first two make the plan
+        np.testing.assert_allclose(run(x + k, w), expected(x + k, w), rtol=1e-4,
+                                   atol=1e-4)
+        for a, b in zip(back(x + k, w), gradients(expected)(x + k, w), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
 def test_on_a_side_stream():

@@ -9,5 +9,6 @@
 `numba`     Numba's device arrays (``numba.cuda.to_device``)
 `numpy`     NumPy arrays, and NumPy views of host arrays of any library
 `torch`     PyTorch tensors, on the host and on CUDA or ROCm devices
+`xla`       buffers of XLA on a device, on which a handler of its works
 =========== ===========================================================================
 """

@@ -17,7 +17,7 @@ from ...specs.base import Hashed
 from ...support.records import record
 
 __all__ = ["Bound", "Call", "Gradient", "Part", "Placed", "call_of", "identifier",
-           "load", "store"]
+           "load", "store", "text_of"]
 
 
 @record(frozen=True)
@@ -162,29 +162,27 @@ def identifier(part: Part) -> str:
     spec = (part if isinstance(part, Call) else part.call).spec
     name = re.sub(r"\W", "_", spec.name).strip("_") or "op"
     kind = "_gradient" if isinstance(part, Gradient) else ""
-    return f"{name}{kind}_{cache.digest('op', _text(part))[:16]}"
+    return f"{name}{kind}_{cache.digest('op', text_of(part))[:16]}"
 
 
-def store(name: str, part: Part) -> None:
+def store(name: str, part: Any) -> None:
     """Keep a call on disk under its name, for other processes."""
     key = cache.digest("called by name", name)
     if cache.noted(key) is None:
         cache.note(key, pickle.dumps(part))
 
 
-def load(name: str) -> Part | None:
+def load(name: str) -> Any:
     """The call of that name, if a process that shares the cache has stored it."""
-    found: Part | None = cache.noted(
-        cache.digest("called by name", name), pickle.loads)
-    return found
+    return cache.noted(cache.digest("called by name", name), pickle.loads)
 
 
-def _text(part: Any) -> str:
+def text_of(part: Any) -> str:
     """Equal text for equal parts, and different text for others."""
     if isinstance(part, tuple):
-        return f"({','.join(map(_text, part))})"
+        return f"({','.join(map(text_of, part))})"
     if is_dataclass(part):
-        inner = ",".join(_text(getattr(part, f.name)) for f in fields(part)
+        inner = ",".join(text_of(getattr(part, f.name)) for f in fields(part)
                          if f.compare)
         return f"{type(part).__name__}({inner})"
     return repr(part)

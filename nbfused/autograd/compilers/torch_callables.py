@@ -20,7 +20,7 @@ from ...arrays.libraries.torch import refuse_tracing
 from ..nodes import is_floating
 from ..torch_bridge import conjugated
 from ..variable import Variable
-from .torch_derived import Pull, Push, Samples
+from .derived import Pull, Push, Samples
 from .torch_names import MAKING, NAMESPACE, install, library
 from .torch_ops import torch_dtypes
 from .torch_tangents import (

@@ -17,17 +17,15 @@ from functools import partial
 from typing import Any
 
 from ...arrays import dtype_of
-from ...specs import Map, Reduce, Row, View
 from ...support.records import record
 from ...support.trees import Structure, flatten, leaves_of, map_tree
 from ..calls.tracked import placeholders
+from .derived import CHEAP
 from .torch_callables import CallableOp
 from .torch_ops import spec_of
 
 __all__ = ["WholeOps"]
 
-#: What is cheap to compute again.
-_CHEAP = (Map, Reduce, Row, View)
 #: How PyTorch's own operations that are not begin.
 _DEAR = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "conv", "linalg", "_linalg",
          "_fft", "sort", "topk", "cum")
@@ -153,7 +151,7 @@ def _is_dear(name: str) -> bool:
     """Whether an operation of PyTorch is more than a pass over its arguments."""
     space, _, own = name.partition("::")
     if space == "nbfused":
-        return not isinstance(spec_of(own), _CHEAP)
+        return not isinstance(spec_of(own), CHEAP)
     return own.startswith(_DEAR)
 
 

@@ -10,4 +10,6 @@
   their kernels side by side.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.
+- `compiled_calls` are those that PyTorch compiles or JAX traces; `buffers` are programs
+  that run on what JAX hands over.
 """

@@ -124,7 +124,7 @@ class Arguments:
 
     def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any],
                  varying: Collection[Attribute] = ()) -> None:
-        self.named, self.hidden, self._varying = named, hidden, varying
+        self.named, self.hidden, self.varying = named, hidden, varying
         self.numbers: list[tuple[Attribute, Any]] = []
         self.leaves: list[Any] = []
         self.constants: list[Hashable] = [tuple(named)]
@@ -169,9 +169,9 @@ class Arguments:
             return
         self.classes.add(type(x))
         for k, item in items_of(x):
-            if type(item) in (int, float) and (type(x), k) not in self._varying:
+            if type(item) in (int, float) and (type(x), k) not in self.varying:
                 self.numbers.append(((type(x), k), item))
-            self._visit(f"{name}.{k}", item, not varies(x, k, self._varying))
+            self._visit(f"{name}.{k}", item, not varies(x, k, self.varying))
 
     @property
     def tensors(self) -> bool:
@@ -203,7 +203,7 @@ class Arguments:
             own = is_object(x)
             return copies.copy(x, place, lambda k, v, inner: visit(
                 identifier(f"{name}_{k}"), v,
-                not varies(x, k, self._varying) if own else fixed, inner))
+                not varies(x, k, self.varying) if own else fixed, inner))
 
         return {name: visit(name, x, given is self.hidden or not (
                     is_leaf(x) or holds_array(x)), Place(name, ()))

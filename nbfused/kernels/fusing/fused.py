@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
-import sys
 import threading
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...arrays.detect import is_symbolic
 from ...autograd.compilers.dynamo import called_whole
@@ -20,11 +18,12 @@ from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .ahead import compile_ahead
 from .arguments import Arguments, shape_class
+from .buffers.flat import call_on
+from .compiled_calls import CompiledCalls
 from .explaining.explain import Explanation, explain
 from .explaining.source import source
 from .outside.attributes import AttributeNumbers
 from .outside.changes import Changed, with_changes
-from .outside.containers import Copies
 from .outside.host_arrays import making_arrays
 from .outside.lines import add_line
 from .outside.made_tensors import making_tensors
@@ -36,9 +35,6 @@ from .plans.segments import SegmentedPlan
 from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
 from .trace import Trace
-
-if TYPE_CHECKING:
-    from ...autograd.compilers.torch_whole import WholeOps
 
 __all__ = ["CacheInfo", "Fused"]
 
@@ -59,6 +55,13 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
+class Traced(NamedTuple):
+    """A program, and the names of what it reads that may change unseen."""
+
+    program: Program
+    unstable: list[Any]
+
+
 class _TraceAgainError(Exception):
     """Raised where a number has to be constant, or an array one of the program."""
 
@@ -70,6 +73,8 @@ class Fused(PickledByName):
     ----------
     kernel_name : str
         What its kernels are called.
+    warned : bool
+        Whether it has warned that each call traces it anew.
     """
 
     def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
@@ -94,10 +99,10 @@ class Fused(PickledByName):
         self._exact: set[Any] = set()  # keys whose programs are for one shape
         self._lock = threading.Lock()
         self._hits = self._misses = 0
-        self._warned = False
+        self.warned = False
         self._numbers = AttributeNumbers()
         self._traced_sites: set[Site] = set()
-        self._ops: WholeOps | None = None
+        self._calls = CompiledCalls(self, self._scope, self._bind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function.
@@ -128,8 +133,8 @@ class Fused(PickledByName):
                 return self._finish(made[0], args, kwargs, outside)
         given, outside = self._given(args, kwargs, outside)
         symbolic = any(map(is_symbolic, given.leaves))
-        if symbolic and not given.traced and not outside.arrays:
-            whole = self._whole(args, kwargs)
+        if symbolic and not given.traced:
+            whole = self._calls(args, kwargs, given, outside)
             if whole is not None:
                 return whole[0]
         if not given.arrays or given.traced or symbolic:
@@ -162,9 +167,7 @@ class Fused(PickledByName):
             if not outside.arrays:
                 raise
             return self._without_hidden(lambda: self(*args, **kwargs))
-        unstable = [*outside.unstable, *given.unstable, *(
-            x for v, x in trace.constants.items() if v not in trace.known),
-                    *trace.watch.found]
+        unstable = _unstable(trace, given, outside)
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
                         for x in unstable])
@@ -178,36 +181,6 @@ class Fused(PickledByName):
                 f"fuse: a function that {self.kernel_name} calls gives results of "
                 "another shape or dtype each time; call it outside of the fused "
                 "function") from None
-
-    def _whole(self, args: tuple[Any, ...],
-               kwargs: dict[str, Any]) -> tuple[Any] | None:
-        """The result of a call that PyTorch compiles as one op; None of another."""
-        if "torch" not in sys.modules:
-            return None
-        if self._ops is None:
-            from ...autograd.compilers.torch_whole import WholeOps
-
-            name = re.sub(r"\W", "_", self.kernel_name)
-            self._ops = WholeOps(name, self.function, self, self._derived)
-        return self._ops(args, kwargs)
-
-    def _derived(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
-        """A derivative of the function, fused; refused if it is of another each time.
-
-        It computes the function again.
-        """
-        fused = Fused(derivative, f"{self.kernel_name}_derived")
-
-        def call(*arrays: Any) -> Any:
-            made = fused(*arrays)
-            if fused._warned:
-                raise KernelTypeError(
-                    f"fuse: {self.kernel_name} reads arrays that may be others at the "
-                    "next call, such as random ones, and its derivative in a compiled "
-                    "program computes it again; pass them as arguments")
-            return made
-
-        return call
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Tell what a call with these arguments launches, and what that saves.
@@ -359,15 +332,11 @@ class Fused(PickledByName):
                outside: Outside) -> tuple[Trace, Program]:
         """Run the function on symbols that record its operations."""
         trace = Trace(self.kernel_name, given.tensors, self._traced_sites)
-        copies = Copies()
-        symbols = given.map_leaves(trace.argument, copies)
-        hidden = {name: symbols.pop(name) for name in outside.arrays}
-        bound.arguments.update(symbols)
-        function = self._scope.copy(hidden)
+        call, copies = call_on(trace.argument, self._scope, bound, given)
         try:
             with trace.recording(), trace.watch, making_arrays(trace), \
                     making_tensors(trace), looking_at_arguments(trace.same):
-                result = function(*bound.args, **bound.kwargs)
+                result = call()
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))
         except NbFusedError as error:
@@ -376,6 +345,15 @@ class Fused(PickledByName):
             if self._learns(trace):
                 raise _TraceAgainError from error
             raise
+
+    def traced(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace a call with arrays like these, whose elements are not looked at."""
+        given, outside = self._given(args, kwargs, self._scope.look())
+        try:
+            trace, program = self._trace(given, self._bind(args, kwargs), outside)
+        except _TraceAgainError:
+            return self.traced(*args, **kwargs)
+        return Traced(program, _unstable(trace, given, outside))
 
     def _learns(self, trace: Trace) -> bool:
         """Whether a trace that was refused tells how to trace again."""
@@ -394,8 +372,8 @@ class Fused(PickledByName):
         return made.assign({**self._named(args, kwargs), **outside.arrays})
 
     def _warn(self, unstable: list[str]) -> None:
-        if not self._warned:
-            self._warned = True
+        if not self.warned:
+            self.warned = True
             warnings.warn(
                 f"fuse: {self.kernel_name} reads {', '.join(unstable)}, which may be "
                 "another at the next call, so that it is traced at each call; pass "
@@ -430,3 +408,10 @@ class Fused(PickledByName):
 
     def __repr__(self) -> str:
         return f"<nbfused fuse {self.kernel_name}{self.signature}>"
+
+
+def _unstable(trace: Trace, given: Arguments, outside: Outside) -> list[Any]:
+    """Names and arrays that a trace read and the next call may find changed."""
+    return [*outside.unstable, *given.unstable, *(
+        x for v, x in trace.constants.items() if v not in trace.known),
+            *trace.watch.found]

@@ -8,7 +8,6 @@ batched and staged as any other primitive is.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
@@ -17,7 +16,7 @@ import numpy as np
 
 from ....arrays import check_dtype
 from ....arrays.detect import is_array, library_of
-from ....errors import KernelTypeError, NbFusedPerformanceWarning, UnsupportedError
+from ....errors import KernelTypeError
 from ....scalar.typing.python_numbers import number_type
 from ....specs import Spec, View
 from ...calls.samples import run_batched
@@ -26,10 +25,19 @@ from ...nodes import NUMBERS, RecordingPlan, is_floating, plan
 from ...tape import apply
 from ..identity import Bound, Call, call_of
 from ..pulling import forward_call, pull, recording_of, result_dtypes
-from .kernels import number_of, run_bound, run_number
+from .kernels import number_of
+from .primitives import (
+    call_foreign,
+    check_extents,
+    instantiated,
+    new_primitive,
+    no_tangent,
+    set_rules,
+    transposed_linear,
+)
 from .views import run_view
 
-__all__ = ["run_traced"]
+__all__ = ["checked", "run_traced"]
 
 #: On traced values: each step is a call again.
 _TRACED = Pass(apply, lambda data, edge: data, True)
@@ -43,7 +51,7 @@ def run_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     if out is not None and any(o is not None for o in out):
         raise KernelTypeError(f"out: {spec.name} is traced by JAX, whose arrays are "
                               "immutable; leave out=None")
-    given = [_checked(x, name, spec, jax)
+    given = [checked(x, name, spec.name)
              for x, name in zip(inputs, names, strict=False)]
     if not spec.launches:
         return (run_view(cast(View, spec), given),)
@@ -55,20 +63,27 @@ def run_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     return tuple(made)
 
 
-def _checked(x: Any, name: str, spec: Spec, jax: Any) -> Any:
-    """An input as JAX takes it: NumPy's arrays are constants."""
+def checked(x: Any, name: str, caller: str) -> Any:
+    """An input as JAX takes it: NumPy's arrays are constants.
+
+    Raises
+    ------
+    KernelTypeError
+        It is an array of another library, or of a dtype that JAX does not have.
+    """
+    jax = sys.modules["jax"]
     if isinstance(x, NUMBERS) or not is_array(x):
         return x
     library = library_of(x).name
     if library not in ("jax", "numpy"):
         raise KernelTypeError(
-            f"{spec.name}: {name} is a {type(x).__name__} beside a value that JAX "
+            f"{caller}: {name} is a {type(x).__name__} beside a value that JAX "
             "traces; expected arrays of JAX: use jax.numpy.asarray")
     if library == "numpy":
         held = jax.dtypes.canonicalize_dtype(x.dtype)
         if held != x.dtype:
             raise KernelTypeError(
-                f"{spec.name}: {name} is a NumPy array of {x.dtype}, of which JAX "
+                f"{caller}: {name} is a NumPy array of {x.dtype}, of which JAX "
                 f"would make {held} without a word; use {name}.astype('{held}'), or "
                 "jax.config.update('jax_enable_x64', True)")
         return jax.numpy.asarray(x)
@@ -130,31 +145,11 @@ class _Primitives(NamedTuple):
 @cache
 def _primitives() -> _Primitives:
     """The primitives, made once JAX is imported."""
-    import jax
-
-    try:
-        from jax.extend.core import Primitive
-        from jax.interpreters import ad, batching, mlir, xla
-    except ImportError as error:
-        raise UnsupportedError(
-            f"JAX {jax.__version__} has no {error.name}, by which operations are "
-            "called inside of its transforms; install JAX 0.4.36 or later, or call "
-            "them outside, or through jax.pure_callback") from error
-
-    found = _Primitives(Primitive("nbfused_call"), Primitive("nbfused_tangent"))
-    for primitive, avals in ((found.call, _avals_of_call),
-                             (found.tangent, _avals_of_tangent)):
-        primitive.multiple_results = True
-        primitive.def_impl(partial(xla.apply_primitive, primitive))
-        primitive.def_abstract_eval(avals)
-    mlir.register_lowering(found.call, mlir.lower_fun(_lowered(jax)))
-    mlir.register_lowering(found.tangent, mlir.lower_fun(_pushed))
-    ad.primitive_jvps[found.call] = _jvp_of_call
-    ad.primitive_jvps[found.tangent] = _jvp_of_tangent
-    ad.primitive_transposes[found.tangent] = _transposed
-    ad.primitive_transposes[found.call] = _transposed_call
-    batching.primitive_batchers[found.call] = _batched_call
-    batching.primitive_batchers[found.tangent] = _batched_tangent
+    found = _Primitives(new_primitive("nbfused_call", _avals_of_call, _called),
+                        new_primitive("nbfused_tangent", _avals_of_tangent, _pushed))
+    set_rules(found.call, _jvp_of_call, partial(transposed_linear, found.call),
+              _batched_call)
+    set_rules(found.tangent, _jvp_of_tangent, _transposed, _batched_tangent)
     return found
 
 
@@ -162,37 +157,13 @@ def _avals_of_call(*arrays: Any, bound: Bound) -> list[Any]:
     return _avals(bound, arrays)
 
 
-def _lowered(jax: Any) -> Any:
-    """Give the function that runs a call in a compiled program."""
-    if hasattr(jax, "ffi"):
-        from .ffi import TARGET, register
-
-        register(run_number)
-
-        def foreign(*arrays: Any, bound: Bound) -> Any:
-            made = [(tuple(a.shape), np.dtype(a.dtype)) for a in _avals(bound, arrays)]
-            given = [(tuple(x.shape), np.dtype(x.dtype)) for x in arrays]
-            return jax.ffi.ffi_call(
-                TARGET, [jax.ShapeDtypeStruct(*a) for a in made])(
-                    *arrays, call=np.int64(number_of(bound, given, made)))
-
-        return foreign
-    warnings.warn(
-        f"JAX {jax.__version__} has no jax.ffi, so that operations of nbfused are "
-        "called through jax.pure_callback, which copies arrays; install JAX 0.5 or "
-        "later", NbFusedPerformanceWarning, stacklevel=2)
-
-    def called_back(*arrays: Any, bound: Bound) -> Any:
-        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in _avals(bound, arrays)]
-
-        def run(*host: Any) -> Any:
-            made = [np.empty(s.shape, s.dtype) for s in shapes]
-            run_bound(bound, [np.asarray(x) for x in host], made)
-            return made
-
-        return jax.pure_callback(run, shapes, *arrays)
-
-    return called_back
+def _called(*arrays: Any, bound: Bound) -> list[Any]:
+    """Run a call in a compiled program."""
+    check_extents(bound.call.spec.name, arrays)
+    made = _avals(bound, arrays)
+    shapes = [[(tuple(x.shape), np.dtype(x.dtype)) for x in some]
+              for some in (arrays, made)]
+    return call_foreign(number_of(bound, *shapes), arrays, made)
 
 
 def _jvp_of_call(primals: Sequence[Any], tangents: Sequence[Any], *,
@@ -204,14 +175,14 @@ def _jvp_of_call(primals: Sequence[Any], tangents: Sequence[Any], *,
     call, tangent = _primitives()
     if derivative is None:
         made = call.bind(*primals, bound=bound)
-        return made, [_no_tangent(x, ad) for x in made]
+        return made, [no_tangent(x, ad) for x in made]
     made = call.bind(*primals, bound=derivative.bound)
     moved = iter(tangent.bind(
         *primals, *made, *[t for t in tangents if type(t) is not ad.Zero],
         bound=derivative.bound, wanted=tuple(wanted)))
     count = bound.call.outputs
     return made[:count], [
-        next(moved) if is_floating(x.dtype) else _no_tangent(x, ad)
+        next(moved) if is_floating(x.dtype) else no_tangent(x, ad)
         for x in made[:count]]
 
 
@@ -264,16 +235,7 @@ def _jvp_of_tangent(primals: Sequence[Any], tangents: Sequence[Any],
     from jax.interpreters import ad
 
     return jax.jvp(partial(_pushed, **params), tuple(primals), tuple([
-        _instantiated(t, x, ad) for t, x in zip(tangents, primals, strict=True)]))
-
-
-def _no_tangent(x: Any, ad: Any) -> Any:
-    return ad.Zero(sys.modules["jax"].typeof(x).to_tangent_aval())
-
-
-def _instantiated(tangent: Any, primal: Any, ad: Any) -> Any:
-    """A tangent as an array: zeros where there is none."""
-    return ad.instantiate_zeros(tangent) if type(tangent) is ad.Zero else tangent
+        instantiated(t, ad) for t in tangents]))
 
 
 def _transposed(cotangents: Sequence[Any], *values: Any, bound: Bound,
@@ -282,33 +244,10 @@ def _transposed(cotangents: Sequence[Any], *values: Any, bound: Bound,
 
     arrays, outputs, tangents = _split(values, bound)
     found = _pulled(bound, wanted, arrays, outputs,
-                    [ad.instantiate_zeros(c) if type(c) is ad.Zero else c
-                     for c in cotangents])
+                    [instantiated(c, ad) for c in cotangents])
     made = [g if ad.is_undefined_primal(t) else None
             for g, t in zip(found, tangents, strict=True)]
     return [None] * (len(arrays) + len(outputs)) + made
-
-
-def _transposed_call(cotangents: Sequence[Any], *values: Any, bound: Bound) -> Any:
-    """Cotangents of the inputs that a call is linear in, as in a rule for tangents."""
-    jax = sys.modules["jax"]
-    from jax.interpreters import ad
-
-    unknown = [k for k, x in enumerate(values) if ad.is_undefined_primal(x)]
-
-    def of_unknown(*moving: Any) -> list[Any]:
-        given = list(values)
-        for k, x in zip(unknown, moving, strict=True):
-            given[k] = x
-        return list(_primitives().call.bind(*given, bound=bound))
-
-    # The same anywhere, as it is linear.
-    _, back = jax.vjp(of_unknown, *[
-        jax.numpy.zeros(values[k].aval.shape, values[k].aval.dtype) for k in unknown])
-    found = dict(zip(unknown, back([
-        ad.instantiate_zeros(c) if type(c) is ad.Zero else c for c in cotangents]),
-                     strict=True))
-    return [found.get(k) for k in range(len(values))]
 
 
 def _batched_call(values: Sequence[Any], dims: Sequence[Any], *, bound: Bound) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Callable
 from ctypes import (
     CFUNCTYPE,
@@ -28,10 +27,10 @@ from ctypes import (
 from functools import cache
 from typing import Any, NamedTuple
 
-from ....arrays.device_array import DeviceLibrary
 from ....arrays.libraries.numpy import NUMPY
+from ....arrays.libraries.xla import XLA
 
-__all__ = ["TARGET", "Place", "register"]
+__all__ = ["HOST", "TARGET", "Place", "register"]
 
 TARGET = "nbfused"
 
@@ -129,30 +128,6 @@ class Place(NamedTuple):
 Runner = Callable[[int, tuple[int, ...], Place], None]
 
 
-class XlaLibrary(DeviceLibrary):
-    """Buffers of XLA on a device: work on them goes to the stream of the handler."""
-
-    name = "xla"
-
-    def __init__(self) -> None:
-        self._now = threading.local()
-
-    def use(self, stream: int) -> None:
-        """Let this thread work on a stream."""
-        self._now.stream = stream
-
-    def stream(self, device: str) -> int:
-        """The stream that XLA runs the handler for."""
-        return int(getattr(self._now, "stream", 0))
-
-    def streams(self, device: str) -> Callable[[], int]:
-        """A function that returns that stream."""
-        return lambda: int(getattr(self._now, "stream", 0))
-
-
-_XLA = XlaLibrary()
-
-
 @cache
 def register(run: Runner) -> None:
     """Register the handlers: one for the host, one for NVIDIA GPUs."""
@@ -229,11 +204,12 @@ def _error(address: int, message: str) -> int | None:
     return made
 
 
-_HOST = Place("cpu", None, NUMPY)
+#: Where buffers of the host are.
+HOST = Place("cpu", None, NUMPY)
 
 
 def _on_host(frame: int) -> Place:
-    return _HOST
+    return HOST
 
 
 def _on_gpu(address: int) -> Place:
@@ -246,5 +222,5 @@ def _on_gpu(address: int) -> Place:
     if api.size > _Api.device_ordinal.offset:  # older versions do not have it
         _FUNCTION(api.device_ordinal)(ctypes.addressof(ordinal))
     stream = int(asked.stream or 0)
-    _XLA.use(stream)
-    return Place(f"cuda:{ordinal.ordinal}", stream, _XLA)
+    XLA.use(stream)
+    return Place(f"cuda:{ordinal.ordinal}", stream, XLA)

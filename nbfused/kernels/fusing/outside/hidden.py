@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....arrays import dtype_of
-from ....arrays.detect import exact_library
+from ....arrays.detect import exact_library, is_symbolic
 from ....arrays.dtypes import SUPPORTED
 from ....autograd import Variable
 from ....scalar.printing.identifiers import identifier
@@ -172,7 +172,8 @@ def _can_hide(x: Any) -> bool:
     """Whether a value is an array that kernels take, or holds such and no other."""
     if is_array_argument(x):
         data = x.data if isinstance(x, Variable) else x
-        return exact_library(type(data)) is not None and dtype_of(x) in SUPPORTED
+        return dtype_of(x) in SUPPORTED and (
+            exact_library(type(data)) is not None or is_symbolic(data))
     return ((is_container(x) and not isinstance(x, tuple)) or holds_array(x)) and all(
         _can_hide(v) for _, v in items_of(x) if is_array_argument(v) or holds_array(v))
 

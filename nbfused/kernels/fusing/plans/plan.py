@@ -75,6 +75,8 @@ class Plan:
         Starts all steps at once; None if the backend cannot.
     new_arena
         Allocates the arena; None if there is none.
+    arena
+        Bytes of the arena, from where it is aligned.
     overlaps
         Arguments that must not share memory.
     views
@@ -96,6 +98,7 @@ class Plan:
     sequence: SequenceStart | None
     results: tuple[Result, ...]
     new_arena: Callable[[], Any] | None
+    arena: int
     overlaps: tuple[OverlapTest, ...]
     views: tuple[Launch, ...]
     apart: list[tuple[int, ...] | None]

@@ -140,7 +140,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
         _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
-        tuple(layout.overlaps()), layout.views, [None])
+        size, tuple(layout.overlaps()), layout.views, [None])
 
 
 def _sequence(place: CallPlace, calls: Sequence[SequencedCall] | None,

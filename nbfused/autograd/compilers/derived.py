@@ -1,6 +1,7 @@
 """Functions that are made of a function of arrays: derivatives, and loops over samples.
 
-They run on arrays with elements, by our own transforms, inside of an op of PyTorch.
+They are made by our own transforms, inside of an op of PyTorch or a program that JAX
+runs, and compute the function again: nothing but its arguments is saved.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from ...arrays import dtype_of, is_array
+from ...specs import Map, Reduce, Row, View
 from ...support.records import record
 from ..nodes import is_floating
 from ..transforms.gradients import jvp, vjp
 from ..transforms.vmap import vmap
 from ..variable import Variable
 
-__all__ = ["Pull", "Push", "Samples"]
+__all__ = ["CHEAP", "Pull", "Push", "Samples"]
+
+#: Specs that are cheap to compute again for a gradient.
+CHEAP = (Map, Reduce, Row, View)
 
 
 def _of_some(function: Callable[..., Any], given: Sequence[Any],
