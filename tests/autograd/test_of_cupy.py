@@ -146,3 +146,11 @@ def test_without_cupy_nothing_is_done(monkeypatch):
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     with looking_at_arguments():
         assert "cupy" not in sys.modules
+
+
+def test_arrays_that_our_own_code_makes_in_a_trace_are_plain(stand_in, x):
+    inside = {"__name__": "nbfused.inside", "cupy": stand_in, "np": np}
+    exec("def library(v):\n    assert type(cupy.zeros(3)) is np.ndarray\n"
+         "    return v*2", inside)
+    library = inside["library"]
+    np.testing.assert_array_equal(nf.fuse(lambda v: library(v))(x), 2*x)

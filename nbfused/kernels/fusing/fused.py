@@ -335,7 +335,7 @@ class Fused(PickledByName):
         call, copies = call_on(trace.argument, self._scope, bound, given)
         try:
             with trace.recording(), trace.watch, making_arrays(trace), \
-                    making_tensors(trace), looking_at_arguments(trace.same):
+                    making_tensors(trace), looking_at_arguments(trace.made_by_user):
                 result = call()
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))

@@ -37,7 +37,9 @@ def read_as(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
 
 def _seen_through(scope: Scope, node: Any) -> tuple[Any, Any] | None:
     """The type and the operand of ``*(T*)&x`` or ``*(T*)&x[k]``; None of another."""
-    cast = node.expr if kind(node) == "UnaryOp" and node.op == "*" else None
+    if kind(node) != "UnaryOp" or node.op != "*":
+        return None
+    cast = node.expr
     if kind(cast) != "Cast" or kind(cast.to_type.type) != "PtrDecl" or \
             kind(cast.expr) != "UnaryOp" or cast.expr.op != "&":
         return None

@@ -19,11 +19,15 @@ _LLVM: dict[tuple[bool, int], Any] = {
 
 def bit_casts() -> dict[str, tuple[str, str, Emitter]]:
     """The names in generated text: types of result and operand, and the emitter."""
-    found = {}
+    found: dict[str, tuple[str, str, Emitter]] = {}
     for bits in (32, 64):
         for source, target in (("f", "i"), ("f", "u"), ("i", "f"), ("u", "f")):
             kind = _LLVM[target == "f", bits]
             found[f"{source}{bits}_as_{target}{bits}"] = (
                 f"{_KINDS[target]}{bits}", f"{_KINDS[source]}{bits}",
-                lambda b, x, kind=kind: b.bitcast(x, kind))
+                _to(kind))
     return found
+
+
+def _to(kind: Any) -> Emitter:
+    return lambda builder, x: builder.bitcast(x, kind)
