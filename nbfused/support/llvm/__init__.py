@@ -2,6 +2,7 @@
 
 ========== =========================================================================
 `atomics`  atomic operations on elements of every dtype
+`bits`     the bits of a number as another type
 `division` integer division without a branch
 `rounding` conversion of wide numbers to 16-bit floats, rounded once
 ========== =========================================================================
