@@ -57,8 +57,8 @@ wheels: $(release_stamp)
 # Inside PyTorch and JAX, which the other targets do without, in workers of a notebook,
 # beside xarray, pandas, Dask and units, and of two processes over gloo and MPI: about
 # seven minutes on 2 cores. FRAMEWORKS= is for those that are there already.
-FRAMEWORKS ?= torch jax nbclient ipykernel xarray pandas dask distributed pint astropy \
-	sparse
+FRAMEWORKS ?= torch jax flatbuffers nbclient ipykernel xarray pandas dask distributed \
+	pint astropy sparse
 # Folders of them, and every file elsewhere that asks for one.
 FRAMEWORK_TESTS = tests/compilers tests/arrays tests/dask_arrays tests/distributed \
 	tests/test_documents.py $(filter-out tests/compilers/% tests/arrays/% \

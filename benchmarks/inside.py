@@ -94,11 +94,15 @@ def jit_swish() -> tuple[Call, Call]:
         lambda: nf.ops.swish(x).block_until_ready())
 
 
-def jit_gradient() -> tuple[Call, Call]:
+def jit_gradient(fused: bool) -> tuple[Call, Call]:
     """The gradient of the sum of swish in `jax.jit`: our ops, and JAX's."""
     jax, x = _of_jax()
+
+    def total(x: Any) -> Any:
+        return nf.ops.sum(nf.ops.swish(x))
+
     ours, own = (jax.jit(jax.grad(f)) for f in (
-        lambda x: nf.ops.sum(nf.ops.swish(x)), lambda x: jax.nn.silu(x).sum()))
+        nf.fuse(total) if fused else total, lambda x: jax.nn.silu(x).sum()))
     return (lambda: ours(x).block_until_ready()), (lambda: own(x).block_until_ready())
 
 
@@ -109,7 +113,8 @@ MEASURES: dict[str, tuple[Callable[[], tuple[Call, Call]], str, float]] = {
     "block, compiled, both ways": (lambda: compiled_block(True), "events", 0.98),
     "swish, host": (host_of_an_op, "host", 0.67),
     "jax.jit(swish)": (jit_swish, "profile", 0.97),
-    "jax.jit(grad(sum(swish)))": (jit_gradient, "profile", 0.9),
+    "jax.jit(grad(sum(swish)))": (lambda: jit_gradient(False), "profile", 0.9),
+    "jax.jit(grad(fuse(sum(swish))))": (lambda: jit_gradient(True), "profile", 0.9),
 }
 
 
