@@ -294,3 +294,20 @@ np.testing.assert_allclose(
     subprocess.run([sys.executable, program], check=True, timeout=120, env={
         **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
+
+
+@pytest.mark.parametrize(("total", "own", "shape"), [
+    (lambda x: ops.sum(ops.swish(x)), lambda x: jax.nn.silu(x).sum(), ()),
+    (lambda x: ops.sum(ops.mean(ops.swish(x), axis=1)),
+     lambda x: jax.nn.silu(x).mean(1).sum(), (6, 1))])
+def test_the_cotangent_of_a_sum_is_not_stored_for_each_element(total, own, shape):
+    x = jnp.asarray(X, jnp.float32)
+    calls = [e for e in jax.make_jaxpr(jax.grad(total))(x).eqns
+             if "swish_vjp" in str(e.params)]
+    assert [v.aval.shape for v in calls[0].invars] == [(6, 4), shape]
+    for f, g in ((total, own), (jax.grad(total), jax.grad(own))):
+        np.testing.assert_allclose(jax.jit(f)(x), jax.jit(g)(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.hessian(total))(x), jax.hessian(own)(x),
+                               rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jax.vmap(jax.grad(total))(x[None]),
+                               jax.grad(own)(x)[None], rtol=1e-5, atol=1e-6)

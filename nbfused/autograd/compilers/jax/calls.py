@@ -35,7 +35,7 @@ from .primitives import (
     set_rules,
     transposed_linear,
 )
-from .views import run_view
+from .views import before_broadcast, run_view
 
 __all__ = ["checked", "run_traced"]
 
@@ -55,6 +55,7 @@ def run_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
              for x, name in zip(inputs, names, strict=False)]
     if not spec.launches:
         return (run_view(cast(View, spec), given),)
+    given = before_broadcast(spec, given)
     call = _canonical(call_of(spec, given, options["dtypes"], 0), given, jax)
     numbers = tuple([x.item() if isinstance(x, np.generic) else x
                      for x in given if isinstance(x, NUMBERS)])
