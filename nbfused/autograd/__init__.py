@@ -23,6 +23,7 @@ nothing here knows an op.
 `updates`        updates of the arrays of trees, in place: one start for all leaves
 `variable`       `Variable`: an array that can require a gradient
 `versions`       detection of in-place writes to saved arrays, by version counters
+`walk`           the backward walk over the graph
 ================ ======================================================================
 """
 

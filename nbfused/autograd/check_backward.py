@@ -22,12 +22,13 @@ from ..specs.base import functions_in
 from ..specs.vjp.on_complex import is_complex
 from .custom import CallNode, is_tracked
 from .gradcheck import gradcheck
-from .graph import Node, reachable
+from .graph import Node
 from .nodes import SpecNode, is_floating
 from .recording import recording
 from .tape import apply
 from .variable import Variable
 from .versions import Saved
+from .walk import reachable
 
 __all__ = ["check_backward", "check_call"]
 

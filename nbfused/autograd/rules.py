@@ -23,12 +23,13 @@ from .custom import (
     detach_all,
     is_tracked,
 )
-from .graph import Edge, Pass, time_stamp, walk_back
+from .graph import Edge, Pass, time_stamp
 from .nodes import Aval
 from .recording import grad_mode, recording
 from .tape import tracked_by_library
 from .variable import Variable
 from .versions import Saved
+from .walk import walk_back
 
 __all__ = ["RuleNode", "checkpoint", "custom_vjp"]
 

@@ -24,16 +24,7 @@ from ..scalar.typing.types import Type, Weak
 from ..specs import Spec, View
 from .calls.keeping import KEEPING
 from .gradients import seed_of, separate_gradients, without_repeats
-from .graph import (
-    ADD,
-    ONE,
-    Edge,
-    GraphArray,
-    Ones,
-    Pass,
-    collect,
-    walk_back,
-)
+from .graph import ADD, ONE, Edge, GraphArray, Ones, Pass
 from .nodes import (
     NUMBERS,
     CachedRecording,
@@ -46,6 +37,7 @@ from .nodes import (
 )
 from .recording import RECORDING
 from .versions import note_write
+from .walk import collect, walk_back
 
 __all__ = [
     "IN_GRAPH",

@@ -9,7 +9,8 @@ import pytest
 
 import nbfused as nf
 from nbfused.autograd.gradients import _owner
-from nbfused.autograd.graph import Leaf, collect
+from nbfused.autograd.graph import Leaf
+from nbfused.autograd.walk import collect
 
 
 def leaf(x):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.autograd.graph import Node, walk_back
+from nbfused.autograd.graph import Node
 from nbfused.autograd.nodes import SpecNode
 from nbfused.autograd.tape import PLAIN
+from nbfused.autograd.walk import walk_back
 from nbfused.errors import KernelTypeError, ShapeError, TapeError
 from tests.refusal import refused
 

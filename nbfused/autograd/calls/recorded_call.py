@@ -14,12 +14,13 @@ from ...errors import KernelTypeError, ShapeError
 from ...support.trees import Structure, flatten, leaves_of, map_tree
 from ..custom import as_outputs, check_callable, is_tracked
 from ..gradients import separate_gradients, without_repeats
-from ..graph import FULL, Edge, Leaf, Ones, Pass, Target, reachable, walk_back
+from ..graph import FULL, Edge, Leaf, Ones, Pass, Target
 from ..nodes import Identity, check_differentiable, is_floating, zeros
 from ..numpy_api.of_cupy import looking_at_arguments
 from ..recording import grad_mode, recording
 from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable
+from ..walk import reachable, walk_back
 from .batched import LEVEL
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]

@@ -8,7 +8,6 @@
 `pulling`         the pullback of a call, run by whoever traces it
 `torch_callables` functions with a derivative on our tape, as ops of PyTorch
 `torch_calls`     operations on tensors that PyTorch traces or transforms
-`derived`   derivatives and samples of functions, as functions
 `torch_gradient`  the derivative of an op of PyTorch, itself one op
 `torch_kernels`   the functions that run ops of PyTorch on tensors with elements
 `torch_names`     the namespace ``torch.ops.nbfused``, which finds ops by their names

@@ -20,11 +20,12 @@ from ...errors import KernelTypeError, RangeError, ShapeError
 from ..calls.recorded_call import RecordedCall, as_variable, copy_shared
 from ..custom import check_callable, is_tracked
 from ..gradients import cotangent
-from ..graph import Edge, Target, between, walk_back
+from ..graph import Edge, Target
 from ..nodes import Identity, SpecNode, is_floating, zeros
 from ..recording import recording
 from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable
+from ..walk import between, walk_back
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 

@@ -101,7 +101,6 @@ def call_foreign(number: int, arrays: Sequence[Any], results: Sequence[Any],
         Shape and dtype of each result.
     scratch
         Bytes of memory that it needs beside them.
-
     """
     jax = sys.modules["jax"]
     made = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in results]
