@@ -6,8 +6,8 @@
   `parts` into parts of them, `results` what it returns; `ufuncs`, `functions` and
   `pytorch` are NumPy's and PyTorch's functions on them; `calling` are the calls of
   other functions, `constants` the numbers that are known while tracing.
-- `program` is what was traced, as launches; `explaining` shows them, `ahead` compiles
-  their kernels side by side.
+- `program` is what was traced, as launches, `kept` all of a function; `explaining`
+  shows them, `ahead` compiles their kernels side by side.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.
 - `compiled_calls` are those that PyTorch compiles or JAX traces; `buffers` are programs

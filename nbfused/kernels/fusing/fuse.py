@@ -10,7 +10,8 @@ from typing import Any, overload
 from weakref import WeakKeyDictionary
 
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
-from .fused import CacheInfo, Fused
+from .fused import Fused
+from .kept import CacheInfo
 
 __all__ = ["CacheInfo", "Fused", "fuse"]
 

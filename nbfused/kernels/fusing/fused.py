@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
@@ -17,11 +16,12 @@ from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .ahead import compile_ahead
-from .arguments import Arguments, shape_class
+from .arguments import Arguments
 from .buffers.flat import call_on
 from .compiled_calls import CompiledCalls
 from .explaining.explain import Explanation, explain
 from .explaining.source import source
+from .kept import CacheInfo, KeptPrograms
 from .outside.attributes import AttributeNumbers
 from .outside.changes import Changed, with_changes
 from .outside.host_arrays import making_arrays
@@ -36,23 +36,13 @@ from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
 from .trace import Trace
 
-__all__ = ["CacheInfo", "Fused"]
+__all__ = ["Fused"]
 
 T = TypeVar("T")
 
-_LIMIT = 256  # programs of one function
 #: Structures of arguments that are read by generated functions; to generate one takes
 #: as long as hundreds of calls, which does not pay where each call has another.
 _READERS = 8
-
-
-class CacheInfo(NamedTuple):
-    """Calls that found a program, calls that traced one, how many are kept."""
-
-    hits: int
-    misses: int
-    maxsize: int
-    currsize: int
 
 
 class Traced(NamedTuple):
@@ -93,12 +83,9 @@ class Fused(PickledByName):
         kinds = {p.kind for p in self.signature.parameters.values()}
         self._names = tuple(self.signature.parameters) if kinds <= {
             inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
-        self._programs: dict[Any, Program] = {}
+        self._programs = KeptPrograms()
         self._plans = Plans()
         self._readers: list[Reader] = []
-        self._exact: set[Any] = set()  # keys whose programs are for one shape
-        self._lock = threading.Lock()
-        self._hits = self._misses = 0
         self.warned = False
         self._numbers = AttributeNumbers()
         self._traced_sites: set[Site] = set()
@@ -149,7 +136,7 @@ class Fused(PickledByName):
                 self._remember(reader, read_now, planned, args, kwargs, outside)
                 return self._finish(made[0], args, kwargs, outside)
         key = (given.types(), constants)
-        found = self._find(key, given)
+        found = self._programs.find(key, given)
         if found is not None:
             try:
                 return self._finish(self._run(found, leaves, layout, constants),
@@ -172,7 +159,7 @@ class Fused(PickledByName):
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
                         for x in unstable])
         else:
-            self._keep(program, key, given, trace.exact)
+            self._programs.keep(program, key, given, trace.exact)
         try:
             made = self._run(program, leaves, None if unstable else layout, constants)
             return self._finish(made, args, kwargs, outside)
@@ -212,8 +199,8 @@ class Fused(PickledByName):
         if not given.arrays or given.traced:
             raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
                                   "array; pass what the function is called with")
-        found = self._find((given.types(), (tuple(given.constants), outside.keys)),
-                           given)
+        key = given.types(), (tuple(given.constants), outside.keys)
+        found = self._programs.find(key, given)
         try:
             return explain(found or self._trace(given, self._bind(args, kwargs),
                                                 outside)[1])
@@ -285,8 +272,7 @@ class Fused(PickledByName):
         except TraceInvalid:  # as the program will find, too
             return None
         if made is not None:
-            with self._lock:
-                self._hits += 1
+            self._programs.count_hit()
         return made
 
     def _run(self, program: Program, leaves: list[Any],
@@ -297,15 +283,6 @@ class Fused(PickledByName):
         if layout is None:
             return program.run(leaves)
         return self._plans.run(program, leaves, (layout[0], constants))
-
-    def _find(self, key: Any, given: Arguments) -> Program | None:
-        shapes = given.shapes()
-        with self._lock:
-            found = self._programs.get(
-                (key, shapes if key in self._exact else shape_class(shapes)))
-            self._hits += found is not None
-            self._misses += found is None
-        return found
 
     def _without_hidden(self, call: Callable[[], T]) -> T:
         """Call again where arrays outside are not used as arguments can be.
@@ -318,15 +295,6 @@ class Fused(PickledByName):
         except BaseException:
             self._scope.hides = True
             raise
-
-    def _keep(self, program: Program, key: Any, given: Arguments, exact: bool) -> None:
-        shapes = given.shapes()
-        with self._lock:
-            if exact:
-                self._exact.add(key)
-            while len(self._programs) >= _LIMIT:
-                del self._programs[next(iter(self._programs))]
-            self._programs[key, shapes if exact else shape_class(shapes)] = program
 
     def _trace(self, given: Arguments, bound: inspect.BoundArguments,
                outside: Outside) -> tuple[Trace, Program]:
@@ -386,24 +354,19 @@ class Fused(PickledByName):
         numbers, and which extents are equal, 0 or 1; by the shapes themselves where the
         function has looked at them.
         """
-        with self._lock:
-            return CacheInfo(self._hits, self._misses, _LIMIT, len(self._programs))
+        return self._programs.info()
 
     def clear_cache(self) -> None:
         """Forget all programs and counts; compiled kernels stay where they are."""
-        with self._lock:
-            self._programs.clear()
-            self._exact.clear()
-            self._plans.clear()
-            self._readers = []
-            self._hits = self._misses = 0
+        self._programs.clear()
+        self._plans.clear()
+        self._readers = []
 
     def source(self, kind: str = "primal") -> str:
         """Text of the kernels of all programs: ``"primal"``, ``"vjp"`` or ``"jvp"``."""
-        with self._lock:
-            programs = list(self._programs.values())
-        return SourceText("\n".join(source(launch, kind) for program in programs
-                                    for launch in program.launches) or
+        launches = [one for program in self._programs.values()
+                    for one in program.launches]
+        return SourceText("\n".join(source(one, kind) for one in launches) or
                           f"# {self.kernel_name} was not traced yet: call it first\n")
 
     def __repr__(self) -> str:
