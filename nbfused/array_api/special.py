@@ -20,8 +20,7 @@ import numpy as np
 from ..arrays import to_numpy
 from ..arrays.creation import array_like
 from ..errors import NotDifferentiableError
-from ..numpy_functions.base import is_value, ops
-from ..numpy_functions.elementwise import vocabulary
+from ..numpy_functions.base import is_value, ops, vocabulary
 from ..numpy_functions.library import computed
 from .dtypes import promoted
 from .face import binary, unary

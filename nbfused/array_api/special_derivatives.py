@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..numpy_functions.base import ops
-from ..numpy_functions.elementwise import vocabulary
+from ..numpy_functions.base import ops, vocabulary
 from ..registry.operations import NAMESPACES
 
 __all__ = ["DERIVATIVES"]

@@ -18,10 +18,9 @@ from ..registry.operations import NUMPY, OPS
 from ..specs.shapes import names_only_element
 
 __all__ = [
-    "as_arrays", "as_given", "axes_of", "axis_of", "converted", "copied", "detached",
-    "floating", "implements", "index_array", "is_value", "lined", "ops", "permuted",
-    "sequence",
-    "shape_of", "sizes", "stored", "truth",
+    "as_arrays", "as_given", "axes_of", "axis_of", "check_values", "converted",
+    "copied", "detached", "floating", "implements", "index_array", "is_value", "lined",
+    "ops", "permuted", "sequence", "shape_of", "sizes", "stored", "truth", "vocabulary",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -188,3 +187,21 @@ def as_given(made: Any, like: Any) -> Any:
 def permuted(x: Any, axes: Sequence[int]) -> Any:
     """`x` with its axes in another order; itself where nothing moves."""
     return x if list(axes) == list(range(len(axes))) else ops.transpose(x, axes)
+
+
+def check_values(values: Any, check: Callable[[Any], Any]) -> None:
+    """Have `check` see the values: now, or of what is traced at each call."""
+    if isinstance(values, Traced):
+        record: Any = values
+        record.record_check(check)
+    else:
+        check(values)
+
+
+def vocabulary(name: str, *args: Any) -> Any:
+    """A function of the scalar language, elementwise."""
+    known = next((x for x in args if hasattr(x, "__nbfused_op__")), None)
+    if known is not None:
+        return known.__nbfused_op__(name, args)
+    first, *rest = (Variable(x) if is_value(x) else x for x in args)
+    return first.__nbfused_op__(name, (first, *rest)).data

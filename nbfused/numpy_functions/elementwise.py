@@ -25,7 +25,9 @@ from .base import (
     shape_of,
     stored,
     truth,
+    vocabulary,
 )
+from .complex_parts import imag, real
 from .library import native, without_gradient
 
 __all__: list[str] = []
@@ -237,66 +239,6 @@ nextafter, spacing, gcd, lcm, bitwise_count = map(
     _by_library, ("nextafter", "spacing", "gcd", "lcm", "bitwise_count"))
 
 
-@implements("real")
-def real(val: Any) -> Any:
-    """The real part."""
-    return val if dtype_of(val).kind != "c" else vocabulary("real", val)
-
-
-@implements("imag")
-def imag(val: Any) -> Any:
-    """The imaginary part: zeros for real numbers."""
-    return ops.full_like(val, 0) if dtype_of(val).kind != "c" else vocabulary(
-        "imag", val)
-
-
-def conj(x: Any) -> Any:
-    """The complex conjugate; `x` itself where it is real."""
-    return x if dtype_of(x).kind != "c" else vocabulary("conj", x)
-
-
-@implements("real_if_close")
-def real_if_close(a: Any, tol: float = 100) -> Any:
-    """The real part where no imaginary part is large, else `a`."""
-    if dtype_of(a).kind != "c":
-        return a
-    limit = tol if tol <= 1 else tol * np.finfo(dtype_of(a)).eps
-    small = truth(ops.all(ops.less(ops.absolute(imag(detached(a))), limit)),
-                  "real_if_close")
-    return real(a) if small else a
-
-
-@implements("angle")
-def angle(z: Any, deg: bool = False) -> Any:
-    """The argument of complex numbers; 0 or pi of real ones."""
-    found = ops.arctan2(imag(z), real(z))
-    return ops.multiply(found, 180.0 / np.pi) if deg else found
-
-
-@implements("isreal")
-def isreal(x: Any) -> Any:
-    """Whether the imaginary part is 0."""
-    return ops.equal(imag(x), 0)
-
-
-@implements("iscomplex")
-def iscomplex(x: Any) -> Any:
-    """Whether the imaginary part is not 0."""
-    return ops.not_equal(imag(x), 0)
-
-
-@implements("isrealobj")
-def isrealobj(x: Any) -> bool:
-    """Whether the dtype is not complex."""
-    return dtype_of(x).kind != "c"
-
-
-@implements("iscomplexobj")
-def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype is complex."""
-    return dtype_of(x).kind == "c"
-
-
 @implements("isposinf")
 def isposinf(x: Any, out: Any = None) -> Any:
     """Whether an element is inf."""
@@ -411,12 +353,3 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *,
     first = ops.getitem(p, (..., slice(0, 1)))
     rest = ops.add(ops.getitem(p, (..., slice(1, None))), cumsum(jumps, -1))
     return swapaxes(concatenate([first, rest], -1), axis, -1)
-
-
-def vocabulary(name: str, *args: Any) -> Any:
-    """A function of the scalar language, elementwise."""
-    known = next((x for x in args if hasattr(x, "__nbfused_op__")), None)
-    if known is not None:
-        return known.__nbfused_op__(name, args)
-    first, *rest = (Variable(x) if is_value(x) else x for x in args)
-    return first.__nbfused_op__(name, (first, *rest)).data

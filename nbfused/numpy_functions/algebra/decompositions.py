@@ -15,7 +15,7 @@ from typing import Any
 from ...arrays import dtype_of
 from ...errors import KernelTypeError
 from ..base import detached, implements, ops, shape_of
-from ..elementwise import conj, real
+from ..complex_parts import conj, real
 from ..library import computed, is_constant, native, without_gradient
 from ..shapes import flip, tril, triu
 from ..sorting import argsort

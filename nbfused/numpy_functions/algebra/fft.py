@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base import axes_of, axis_of, floating, implements, ops, shape_of, stored
-from ..elementwise import conj, real
+from ..complex_parts import conj, real
 from ..joining import pad, roll
 from ..library import computed, native
 

@@ -12,7 +12,7 @@ from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...errors import KernelTypeError
 from ...support.records import record
-from ..base import detached, implements, ops, shape_of, sizes
+from ..base import check_values, detached, implements, ops, shape_of, sizes
 from ..library import computed, native
 from .decompositions import adjoint, lower_half, of_steepest, svdvals
 from .matrices import matrices, product
@@ -65,11 +65,7 @@ def _pinv_rule(g: Any, y: Any, x: Any, full: bool = True) -> Any:
 
 
 def _lower_rank_rule(g: Any, y: Any, x: Any, tolerance: float) -> Any:
-    check, values = _CutCheck(tolerance), svdvals(detached(x[0]))
-    if isinstance(values, Traced):
-        values.record_check(check)
-    else:
-        check(values)
+    check_values(svdvals(detached(x[0])), _CutCheck(tolerance))
     found: Any = of_steepest(partial(_pinv_rule, full=False))(g, y, x)
     return found
 

@@ -21,7 +21,7 @@ from ..base import (
     permuted,
     shape_of,
 )
-from ..elementwise import imag
+from ..complex_parts import imag
 from ..library import computed, native
 from .matrices import eye, named, product, square_matrices, transposed
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...arrays import dtype_of, to_numpy
-from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...errors import KernelTypeError, ShapeError
 from ...support.records import record
 from ..base import (
     as_arrays,
     axes_of,
+    check_values,
     converted,
     detached,
     implements,
@@ -22,7 +22,7 @@ from ..base import (
     permuted,
     shape_of,
 )
-from ..elementwise import conj, imag, real
+from ..complex_parts import conj, imag, real
 from ..reductions import mean
 from ..shapes import diagonal
 
@@ -111,18 +111,10 @@ def _weights_of(x: Any, **given: Any) -> list[Any]:
                 raise ShapeError(f"numpy.cov: '{name}' has shape {shape_of(weights)}, "
                                  f"expected {shape_of(x)[1:]}, one for each "
                                  "observation")
-            _check_weights(weights, name)
+            check_values(weights, _Weights(name))
             weights = converted(weights, np.float64)
         found.append(weights)
     return found
-
-
-def _check_weights(weights: Any, name: str) -> None:
-    check = _Weights(name)
-    if isinstance(weights, Traced):
-        weights.record_check(check)
-    else:
-        check(weights)
 
 
 @record(frozen=True)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import dtype_of, to_numpy
-from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...errors import KernelTypeError
 from ...support.records import record
 from ..base import (
     as_arrays,
     axes_of,
+    check_values,
     converted,
     detached,
     floating,
@@ -291,12 +291,8 @@ def _weighted(lines: Any, weights: Any, shares: np.ndarray, skip: bool) -> list[
 
 
 def _check_weights(weights: Any, total: Any) -> None:
-    """Check them, where they are known only later, too."""
-    for values, check in ((weights, _Weights(False)), (total, _Weights(True))):
-        if isinstance(values, Traced):
-            values.record_check(check)
-        else:
-            check(values)
+    check_values(weights, _Weights(sums=False))
+    check_values(total, _Weights(sums=True))
 
 
 @record(frozen=True)
