@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.autograd import graph
+from nbfused.autograd import walk
 
 
 @pytest.fixture(autouse=True)
@@ -91,13 +91,13 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent():
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with graph._REPLACING:
+        with walk._REPLACING:
             held.set()
             done.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait()
+    assert held.wait(30)
     child = os.fork()
     if not child:
         signal.alarm(30)
