@@ -14,6 +14,7 @@ from typing import Any
 from ..arrays import Reading, reading_of
 from ..config import config
 from ..registry.backends import registry
+from ..support.generated import define
 from ..support.records import record
 from .allocation import OUT_OF_MEMORY
 from .launches import LAUNCHES
@@ -71,7 +72,7 @@ def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
     space = {**names, "config": config, "registry": registry, "prepared": prepared,
              "restricted": registry.restricted.get, "traced": LAUNCHES.get,
              "OUT_OF_MEMORY": OUT_OF_MEMORY}
-    exec(compile(text, "<nbfused call>", "exec"), space)
+    define(text, "call", space)
     return Caller(space["call"], space["direct"], prepared)
 
 
@@ -90,7 +91,7 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
              f"    return ({_listed([_COMMON[0], 'kind', *parts])})"]
     space = {**dict(reading.names), "registry": registry, "kind": kind,
              "restricted": registry.restricted.get}
-    exec(compile("\n".join(lines), "<nbfused key>", "exec"), space)
+    define("\n".join(lines), "key", space)
     made: Callable[[Any], Any] = space["key"]
     return made
 
@@ -157,7 +158,7 @@ def read_layouts(types: Types) -> LayoutReader | None:
     space |= dict(pair for reading in readings if reading for pair in reading.names)
     text = _LAYOUTS.format(read=_indented(lines), key=_listed(parts),
                            pointers=_listed([f"p_{x}" for x in given]))
-    exec(compile(text, "<nbfused layouts>", "exec"), space)
+    define(text, "layouts", space)
     made: LayoutReader = space["layouts"]
     return made
 
@@ -168,7 +169,7 @@ def _settings() -> Callable[[], tuple[Any, ...]]:
     space = {"config": config, "registry": registry,
              "restricted": registry.restricted.get}
     text = f"def settings(): return {_listed(_COMMON)}"
-    exec(compile(text, "<nbfused settings>", "exec"), space)
+    define(text, "settings", space)
     return space["settings"]  # type: ignore[return-value]
 
 

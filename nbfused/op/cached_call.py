@@ -26,6 +26,7 @@ from ..autograd.versions import note_write
 from ..dispatch import direct_call
 from ..scalar.typing.python_numbers import number_type
 from ..specs import Spec
+from ..support.generated import compiled
 from .base import output_tuple
 
 __all__ = ["CachedCall", "fast_calls"]
@@ -200,7 +201,7 @@ def _generated(text: str, spec: Spec, given: Sequence[_Argument | None],
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Any:
-    return compile(text, "<nbfused recording>", "exec")
+    return compiled(text, "recording")
 
 
 def _with_defaults(call: Call | None, defaults: tuple[Any, ...]) -> Call | None:

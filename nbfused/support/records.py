@@ -14,6 +14,8 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
+from .generated import define
+
 __all__ = ["record"]
 
 
@@ -69,7 +71,7 @@ def _initializer(members: tuple[Field[Any], ...], frozen: bool) -> Callable[...,
         body.append(f"_set(self, {f.name!r}, {value})" if frozen else
                     f"self.{f.name} = {value}")
     text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
-    exec(compile(text, "<nbfused record>", "exec"), names)
+    define(text, "record", names)
     made: Callable[..., None] = names["__init__"]
     made.__annotations__ = {**{f.name: f.type for f in members}, "return": None}
     return made

@@ -221,3 +221,63 @@ def test_other_random_numbers_are_not_differentiated():
     y = torch.compile(lambda t: noisy(t), fullgraph=True, backend="aot_eager")(x)
     with pytest.raises(KernelTypeError, match="pass them as arguments"):
         y.sum().backward()
+
+
+@nf.fuse
+def losses(p, x):
+    y = torch.tanh(p["w"]*x)
+    return {"loss": (y*y).sum(), "parts": (y, {"twice": 2*y}), "rank": x.ndim}
+
+
+def sum_of(losses):
+    def run(p, x):
+        found = losses(p, torch.sin(x))
+        return found["loss"]*found["rank"] + found["parts"][1]["twice"].sum()
+
+    return run
+
+
+def test_a_dictionary_of_results_is_refused_where_nothing_may_break():
+    p, x = {"w": torch.tensor(W)}, torch.tensor(X)
+    with pytest.raises(torch._dynamo.exc.Unsupported,
+                       match=r"losses returns dict.*nonstrict_trace\(losses\)"):
+        torch.compile(sum_of(losses), fullgraph=True, backend="aot_eager")(p, x)
+
+
+@pytest.mark.parametrize("function, whole", [
+    (losses, False), (torch._dynamo.nonstrict_trace(losses), True)])
+def test_a_dictionary_of_results(function, whole):
+    p, x = {"w": torch.tensor(W, requires_grad=True)}, torch.tensor(X)
+    run = torch.compile(sum_of(function), fullgraph=whole, backend="aot_eager")
+    found, = torch.autograd.grad(run(p, x), p["w"])
+    expected, = torch.autograd.grad(sum_of(losses)(p, x), p["w"])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+GLOBAL = torch.ones(4, dtype=torch.float64)
+
+
+@nf.fuse
+def scaled(x):
+    return torch.tanh(x)*GLOBAL
+
+
+def test_tensors_of_globals_break_the_graph():
+    x = torch.tensor(X)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="scaled reads GLOBAL"):
+        torch.compile(lambda x: scaled(x) + 1, fullgraph=True, backend="aot_eager")(x)
+    run = torch.compile(lambda x: scaled(x) + 1, backend="aot_eager")
+    for k in range(1, 3):
+        GLOBAL.fill_(k)
+        np.testing.assert_allclose(run(x), k*np.tanh(X) + 1, rtol=1e-12)
+
+
+def test_where_a_graph_breaks_nothing_of_ours_is_compiled():
+    frames = []
+
+    def keep(graph, examples):
+        frames.append([str(n.target) for n in graph.graph.nodes])
+        return graph.forward
+
+    torch.compile(sum_of(losses), backend=keep)({"w": torch.tensor(W)}, torch.tensor(X))
+    assert len(frames) == 2, frames  # before the call, and behind it

@@ -15,6 +15,7 @@ from ...dispatch import direct_call, execute
 from ...dispatch.callers import RESTRICTED
 from ...dispatch.calls import find_prepared
 from ...dispatch.launches import LAUNCHES
+from ...support.generated import define
 from ...support.stamp import STAMP
 from .identity import Call
 
@@ -77,13 +78,12 @@ def _generated(call: Call, slow: Callable[..., Any], last: list[Any],
     space: dict[str, Any] = {
         "last": last, "slow": slow, "STAMP": STAMP, "traced": LAUNCHES.get,
         "restricted": RESTRICTED}
-    exec(compile(_TEXT.format(
+    define(_TEXT.format(
         names=", ".join(names), key=", ".join(key) + ",",
         read="; ".join(f"p_{x} = {x}.data_ptr()" for x in tensors),
         addresses=" | ".join(f"p_{x}" for x in tensors),
         pointers=", ".join(f"p_{x}" for x in tensors),
-        numbers="".join(f"{x}, " for x in numbers)), "<nbfused op of PyTorch>", "exec"),
-        space)
+        numbers="".join(f"{x}, " for x in numbers)), "op of PyTorch", space)
     made: Callable[..., Any] = space["compute"]
     return made
 

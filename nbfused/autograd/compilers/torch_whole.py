@@ -63,7 +63,7 @@ class WholeOps:
         """The result in a tuple; None of a function that is to be traced in steps."""
         torch = sys.modules["torch"]
         leaves, structure = flatten((args, kwargs))
-        if not all(isinstance(x, torch.Tensor) for x in leaves) or not _compiles(torch):
+        if not all(isinstance(x, torch.Tensor) for x in leaves):
             return None
         key = _key(structure.shape), *[(x.dtype, x.dim(), x.device.type)
                                        for x in leaves]
@@ -85,12 +85,6 @@ class WholeOps:
                 self._name, run, infer, (False,)*len(leaves),
                 compiled=self._compiled), results)
         return None
-
-
-def _compiles(torch: Any) -> bool:
-    """Whether a program is compiled that stays in this process."""
-    return torch._guards.TracingContext.try_get() is not None and \
-        not torch.compiler.is_exporting()
 
 
 def _key(shape: Any) -> Hashable:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...arrays.detect import is_symbolic, library_of
+from ...autograd.compilers.dynamo import check_results, is_compiled, not_in_graph
 from ...errors import KernelTypeError
 from .arguments import Arguments
 from .buffers.flat import FlatCall
@@ -34,19 +34,30 @@ class CompiledCalls:
         self._jax: WholeCalls | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                 given: Arguments, outside: Outside) -> tuple[Any] | None:
-        """The result in a tuple; None of a call that is to be traced in steps."""
+                 given: Arguments, outside: Outside) -> Any:
+        """The result of a call with such arrays."""
         if any(library_of(x).name == "jax" for x in given.leaves if is_symbolic(x)):
-            return (self._in_jax(args, kwargs, given, outside),)
-        if "torch" not in sys.modules or outside.arrays:
-            return None
-        if self._torch is None:
-            from ...autograd.compilers.torch_whole import WholeOps
+            return self._in_jax(args, kwargs, given, outside)
+        if is_compiled():
+            return self._in_torch(args, kwargs, outside)
+        return self._fused.function(*args, **kwargs)  # what traces it sees each step
 
-            name = re.sub(r"\W", "_", self._fused.kernel_name)
-            self._torch = WholeOps(name, self._fused.function, self._fused,
-                                   self._derived)
-        return self._torch(args, kwargs)
+    def _in_torch(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  outside: Outside) -> Any:
+        from ...autograd.compilers.torch_whole import WholeOps
+
+        name = self._fused.kernel_name
+        if outside.arrays:
+            raise not_in_graph(
+                f"fuse: {name} reads {', '.join(outside.arrays)} from outside; in a "
+                "program that PyTorch compiles whole, pass it as an argument")
+        if self._torch is None:
+            self._torch = WholeOps(re.sub(r"\W", "_", name), self._fused.function,
+                                   self._fused, self._derived)
+        whole = self._torch(args, kwargs)
+        made = whole[0] if whole else self._fused.function(*args, **kwargs)
+        check_results(name, made)
+        return made
 
     def _in_jax(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Arguments,
                 outside: Outside) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple, TypeVar
 
 from ...arrays.detect import is_symbolic
-from ...autograd.compilers.dynamo import called_whole
+from ...autograd.compilers.dynamo import called_whole, unread
 from ...autograd.numpy_api.of_cupy import looking_at_arguments
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
@@ -118,14 +118,17 @@ class Fused(PickledByName):
             made = plan and self._run_plan(plan, read_now[0], read_now[2])
             if made:
                 return self._finish(made[0], args, kwargs, outside)
+        return unread(partial(self._call, args, kwargs, outside, reader, read_now))()
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], outside: Outside,
+              reader: Reader | None, read_now: Any) -> Any:
+        """A call whose arguments no reader has a plan for."""
         given, outside = self._given(args, kwargs, outside)
         symbolic = any(map(is_symbolic, given.leaves))
         if symbolic and not given.traced:
-            whole = self._calls(args, kwargs, given, outside)
-            if whole is not None:
-                return whole[0]
-        if not given.arrays or given.traced or symbolic:
-            return self.function(*args, **kwargs)  # what traces it sees each step
+            return self._calls(args, kwargs, given, outside)
+        if not given.arrays or given.traced:
+            return self.function(*args, **kwargs)
         leaves = given.leaves
         constants = (tuple(given.constants), outside.keys)
         layout = read(leaves)

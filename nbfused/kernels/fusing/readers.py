@@ -17,6 +17,7 @@ from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...autograd.recording import recording
 from ...dispatch.callers import Headers, layout_reader
+from ...support.generated import define
 from .arguments import (
     Attribute,
     can_change,
@@ -116,7 +117,7 @@ def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
     source = _TEXT.format(
         checks="\n".join(f"        {line}" for line in text.lines),
         arrays=_listed(text.arrays), leaves=_listed(text.leaves))
-    exec(compile(source, "<nbfused reader>", "exec"), names)
+    define(source, "reader", names)
     return Reader(names["read"])
 
 

@@ -7,6 +7,8 @@ import sysconfig
 from functools import lru_cache
 from types import FrameType, TracebackType
 
+from ....support.generated import PREFIX
+
 __all__ = ["add_line", "is_library", "is_ours", "user_frame", "with_line"]
 
 #: Parts of nbfused that are programs of users.
@@ -23,7 +25,7 @@ def is_library(file: str) -> bool:
 
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of nbfused."""
-    if frame.f_code.co_filename.startswith("<nbfused"):  # generated
+    if frame.f_code.co_filename.startswith(PREFIX):  # generated
         return True
     name = str(frame.f_globals.get("__name__", ""))
     return name.partition(".")[0] == "nbfused" and not name.startswith(_PROGRAMS)

@@ -16,6 +16,7 @@ from ....dispatch.allocation import OUT_OF_MEMORY
 from ....scalar.typing.promotion import Weak
 from ....scalar.typing.python_numbers import number_type, plain_number
 from ....specs.fusion.graph import Value
+from ....support.generated import define
 from ....support.trees import children
 from ..program import TraceInvalid
 
@@ -65,7 +66,7 @@ def compile_run(plan: Plan) -> Run:
              "TraceInvalid": TraceInvalid, "plain_number": plain_number,
              "must_note": must_note, "note_write": note_write, "at": Variable.at,
              "apply": apply}
-    exec(compile(source, "<nbfused plan>", "exec"), names)
+    define(source, "plan", names)
     made: Run = names["run"]
     return made
 
