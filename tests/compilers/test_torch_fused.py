@@ -244,7 +244,7 @@ def test_a_dictionary_of_results_is_refused_where_nothing_may_break():
         torch.compile(sum_of(losses), fullgraph=True, backend="aot_eager")(p, x)
 
 
-@pytest.mark.parametrize("function, whole", [
+@pytest.mark.parametrize(("function", "whole"), [
     (losses, False), (torch._dynamo.nonstrict_trace(losses), True)])
 def test_a_dictionary_of_results(function, whole):
     p, x = {"w": torch.tensor(W, requires_grad=True)}, torch.tensor(X)
