@@ -95,6 +95,7 @@ def test_no_process_to_be_had_is_a_lost_call(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, once imported
 def test_a_forked_child_leaves_the_workers_alone():
     numbers = set(run(*["process"] * 4))
     child = os.fork()
