@@ -130,7 +130,8 @@ def _parts_in(number: type[np.generic]) -> Callable[..., Any]:
 
         @stage("sum")
         def picked(x, labels, first, index):  # type: ignore[no-untyped-def]
-            return x if index + np.int64(first) == np.int64(labels) else 0.0
+            # Compared so, it is read at one column and needs no pass of its own.
+            return x if index == np.int64(labels) - np.int64(first) else 0.0
 
         return number(top + log_total), number(picked)
 

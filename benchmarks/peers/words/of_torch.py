@@ -29,7 +29,11 @@ def _tensor(a: np.ndarray) -> torch.Tensor:
 
 def called(function: Callable[..., Any], work: Workload, given: Sequence[torch.Tensor],
            ) -> Callable[[], Any]:
-    """A call of `function`, or of its derivative, that returns tensors."""
+    """A call of `function`, or of its derivative, that returns tensors.
+
+    Gradients are those of leaves, as ours: none shares memory with the cotangent, which
+    `torch.autograd.grad` gives back as the gradient of a sum.
+    """
     torch.backends.cuda.matmul.allow_tf32 = work.dtype == "tfloat32"
     if not work.both:
         return torch.no_grad()(partial(function, *given))
@@ -42,7 +46,10 @@ def called(function: Callable[..., Any], work: Workload, given: Sequence[torch.T
         if not cotangents:
             made = cotangent_of(tuple(result.shape), work.storage, str(result.device))
             cotangents.append(tensors([made])[0].to(result))
-        return list(torch.autograd.grad(result, wanted, cotangents[0]))
+        for leaf in wanted:
+            leaf.grad = None
+        result.backward(cotangents[0])
+        return [leaf.grad for leaf in wanted if leaf.grad is not None]
 
     return call
 

@@ -14,6 +14,7 @@ from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
 from ..text.source import affordable
 from ..tuning.tuner import Tuner, kernel_text
+from .columns import ColumnsText, SideBySide, side_by_side
 from .gathers import gathers
 from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
@@ -41,6 +42,7 @@ class MapLauncher:
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
+        self._columns: dict[SideBySide, ColumnsText] = {}
         self._without = divided(typed)
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH
@@ -109,6 +111,12 @@ class MapLauncher:
         return [apart, *vectors] if found >= SEVERAL else [*vectors, apart]
 
     def _strided(self, call: Call) -> MapText:
+        columns = side_by_side(self._general, call)
+        if columns is not None:
+            if columns not in self._columns:
+                self._columns[columns] = ColumnsText(*self._of, found=columns,
+                                                     threads=THREADS)
+            return self._columns[columns]
         found = lying_across(self._general, call)
         if found is None:
             return self._single(call)

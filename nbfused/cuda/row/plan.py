@@ -115,7 +115,8 @@ class RowPlan:
     bulk
         One thread asks for the whole row, which comes to shared memory.
     tiled
-        A thread for each row; a block's rows come to shared memory.
+        Operands of which a block's rows pass through shared memory; each thread has a
+        row, if there are any.
     """
 
     lanes: int
@@ -132,7 +133,7 @@ class RowPlan:
     held: bool = False
     lasting: bool = False
     bulk: bool = False
-    tiled: bool = False
+    tiled: tuple[int, ...] = ()
 
     @property
     def looped(self) -> bool:

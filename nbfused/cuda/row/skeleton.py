@@ -28,7 +28,7 @@ BUSY, FEW = 1024, 32
 #: benchmarks/notes/rows.md#lanes-for-a-row, blocks of 512 threads).
 FULL, FEWER = 2048, 8
 #: The same where threads have a row each; with no wish ptxas stays at 32 and spills.
-TILED = 1280
+TILED = 1152
 
 
 def kernel(text: RowText, plan: RowPlan) -> Kernel:

@@ -2,47 +2,57 @@
 
 Each thread has a row.  In memory the rows of a block are one stretch, so that threads
 side by side load and store neighbours wherever rows begin; a thread by itself would
-touch a line of its own at every access.
+touch a line of its own at every access.  A stretch that lies in shared memory as it
+does outside, from the same place in an access on, is copied by whole accesses.
 """
 
 from __future__ import annotations
 
 from ...backend import Call
-from ...gpu.operands import Operand
+from ...gpu.operands import ACCESS, Operand
 from ...support.dtypes import storage
 from ..text.states import storage_name
 from .elements import Reloaded
 from .scope import RowScope
 from .text import RowText
 
-__all__ = ["TILE", "Tiled", "could_tile", "tile_bytes"]
+__all__ = ["TILE", "Tiled", "in_tiles", "tile_bytes"]
 
 #: Rows of a block, and loads of a thread that are on their way together.
 TILE, TOGETHER = 128, 8
 
 
-def could_tile(text: RowText, call: Call) -> bool:
-    """Whether a block's rows are one stretch of every operand with elements."""
-    dense = (call.shape[-1], 1)
-    return text.loops == 1 and not text.sums and bool(text.elements) and all(
-        call.strides[o.at] == dense for o in (*text.elements, *text.written))
+def in_tiles(text: RowText, call: Call) -> tuple[int, ...]:
+    """The operands of which a block's rows are one stretch.
+
+    Others have to be the same along a row or a column, which a thread reads by itself.
+    Empty where some are neither, or a result is not a stretch.
+    """
+    if text.loops > 1 or text.sums:
+        return ()
+    dense = [o for o in (*text.elements, *text.written)
+             if call.strides[o.at] == (call.shape[-1], 1)]
+    fits = all(o in dense for o in text.written) and all(
+        o in dense or 0 in call.strides[o.at] for o in text.elements)
+    return tuple(o.at for o in dense) if fits else ()
 
 
-def tile_bytes(text: RowText, columns: int) -> int:
+def tile_bytes(text: RowText, columns: int, tiled: tuple[int, ...]) -> int:
     """Bytes of shared memory of a block."""
-    return sum(_bytes(o, columns) for o in _places(text))
+    return sum(_bytes(o, columns) for o in _places(text, tiled))
 
 
 def _bytes(o: Operand, columns: int) -> int:
-    return -(-TILE*(columns | 1)*o.dtype.itemsize // 16)*16
+    return -(-(TILE*(columns | 1)*o.dtype.itemsize + ACCESS) // ACCESS)*ACCESS
 
 
-def _places(text: RowText) -> list[Operand]:
+def _places(text: RowText, tiled: tuple[int, ...]) -> list[Operand]:
     """The operands that need a place: a result takes that of an input of its size.
 
     Results of a column are stored when all that is read of it is in registers.
     """
-    places, free = list(text.elements), [o.dtype.itemsize for o in text.elements]
+    places = [o for o in text.elements if o.at in tiled]
+    free = [o.dtype.itemsize for o in places]
     for o in text.written:
         if o.dtype.itemsize in free:
             free.remove(o.dtype.itemsize)
@@ -59,27 +69,30 @@ class Tiled(Reloaded):
 
     def __init__(self, scope: RowScope) -> None:
         super().__init__(scope)
-        self._near = {o.at for o in (*self.text.elements, *self.text.written)}
+        self._read = [o for o in self.text.elements if o.at in self.plan.tiled]
+        #: Whose place in shared memory an operand has, by numbers.
+        self._owners: dict[int, int] = {}
 
     def prepare(self) -> None:
         """Name the places in shared memory."""
         out, at = self.out, "i64(0)"
         out("pitch = columns if columns & 3 else columns + 1")
-        named: list[Operand] = []
-        for o in _places(self.text):
-            out(f"near{o.at} = shared_{storage(o.dtype)}({at})",
-                f"end{o.at} = {at} + ({TILE*o.dtype.itemsize}*pitch + 15) // 16*16")
+        starts: dict[int, str] = {}
+        for o in _places(self.text, self.plan.tiled):
+            starts[o.at] = at
+            out(f"tile{o.at} = shared_{storage(o.dtype)}({at})",
+                f"end{o.at} = {at} + ({TILE*o.dtype.itemsize}*pitch + {2*ACCESS - 1})"
+                f" // {ACCESS}*{ACCESS}")
             at = f"end{o.at}"
-            named.append(o)
-        free = [o for o in named if o in self.text.elements]
+        self._owners = {n: n for n in starts}
+        free = list(self._read)
         for o in self.text.written:
-            if o in named:
+            if o.at in starts:
                 continue
             same = next(x for x in free if x.dtype.itemsize == o.dtype.itemsize)
             free.remove(same)
-            start = named.index(same)
-            begin = f"end{named[start - 1].at}" if start else "i64(0)"
-            out(f"near{o.at} = shared_{storage(o.dtype)}({begin})")
+            self._owners[o.at] = same.at
+            out(f"tile{o.at} = shared_{storage(o.dtype)}({starts[same.at]})")
 
     def load(self) -> None:
         """Bring the rows of the block."""
@@ -89,8 +102,15 @@ class Tiled(Reloaded):
             "mine = count - 1 - group if inside else i64(0)" if later else
             "mine = group if inside else i64(0)",
             "count *= columns", "begin *= columns")
-        self._each(self.text.elements, load=True)
-        out("cuda.syncthreads()")
+        for at in dict.fromkeys(self._owners.values()):
+            o = self._operand(at)
+            width = _width(o)
+            out(f"shift{at} = -until_aligned{width}({o.pointer}, begin) & {width - 1} "
+                "if pitch == columns else i64(0)" if width > 1 else
+                f"shift{at} = i64(0)")
+        if self._read:
+            self._each(self._read, load=True)
+            out("copy_wait()", "cuda.syncthreads()")
 
     def flush(self) -> None:
         """Store the results of the block."""
@@ -102,13 +122,49 @@ class Tiled(Reloaded):
         """Copy a stretch; what lies between rows in shared memory takes arithmetic."""
         out = self.out
         with out.block("if pitch == columns:"):
-            out("e = thread")
-            self._copied(operands, [f"(e + {k*TILE})" for k in range(TOGETHER)], load)
+            for o in operands:
+                self._stretch(o, load)
         with out.block("else:"):
             out("e = thread", "r = divide(thread, columns)", "c = thread - r*columns",
                 f"down = divide(i64({TILE}), columns)",
                 f"right = {TILE} - down*columns")
             self._copied(operands, [f"at{k}" for k in range(TOGETHER)], load)
+
+    def _stretch(self, o: Operand, load: bool) -> None:
+        """Copy a stretch as it lies, by whole accesses where both sides allow it."""
+        out, width = self.out, _width(o)
+        if width == 1:
+            self._singly(o, "i64(0)", "count", load)
+            return
+        out(f"head = min(until_aligned{width}({o.pointer}, begin), count)")
+        if not load:  # the place may be an input's
+            out(f"head = head if {self._shift(o)} + head & {width - 1} == 0 else count")
+        out(f"tail = head + (count - head)//{width}*{width}",
+            f"e = head + thread*{width}")
+        near, far = f"{self._shift(o)} + e", "begin + e"
+        names = "".join(f"v{k}, " for k in range(width))
+        with out.block("while e < tail:"):
+            out(*[f"copy_async{width}(tile{o.at}, {near}, {o.pointer}, {far})"] if load
+                else (f"{names}= near{width}(tile{o.at}, {near})",
+                      f"store{width}({o.pointer}, {far}, ({names}))"),
+                f"e += {TILE*width}")
+        self._singly(o, "i64(0)", "head", load)
+        self._singly(o, "tail", "count", load)
+
+    def _singly(self, o: Operand, first: str, end: str, load: bool) -> None:
+        """Copy elements one by one."""
+        near, far = f"tile{o.at}[{self._shift(o)} + e]", f"{o.pointer}[begin + e]"
+        self.out(f"e = {first} + thread")
+        with self.out.block(f"while e < {end}:"):
+            self.out(f"{near} = {far}" if load else f"{far} = {near}", f"e += {TILE}")
+
+    def _shift(self, o: Operand) -> str:
+        """The name of where in an access the operand's place begins."""
+        return f"shift{self._owners[o.at]}"
+
+    def _operand(self, at: int) -> Operand:
+        """The operand of a number."""
+        return next(o for o in (*self._read, *self.text.written) if o.at == at)
 
     def _copied(self, operands: list[Operand], near: list[str], load: bool) -> None:
         """A loop over elements `TILE` apart, several on their way together."""
@@ -122,19 +178,25 @@ class Tiled(Reloaded):
                 out(*(f"v{o.at}_{k} = {storage_name(o.dtype)}(0)" for o in operands))
                 with out.block(f"if e + {k*TILE} < count:"):
                     out(*(f"v{o.at}_{k} = {o.pointer}[begin + e + {k*TILE}]" if load
-                          else f"v{o.at}_{k} = near{o.at}[{at}]" for o in operands))
+                          else f"v{o.at}_{k} = tile{o.at}[{at}]" for o in operands))
             for k, at in enumerate(near):
                 with out.block(f"if e + {k*TILE} < count:"):
-                    out(*(f"near{o.at}[{at}] = v{o.at}_{k}" if load else
+                    out(*(f"tile{o.at}[{at}] = v{o.at}_{k}" if load else
                           f"{o.pointer}[begin + e + {k*TILE}] = v{o.at}_{k}"
                           for o in operands))
             out(f"e += {TILE*TOGETHER}")
 
     def pointer(self, o: Operand) -> str:
         """The name of where an operand's elements are."""
-        return f"near{o.at}" if o.at in self._near else super().pointer(o)
+        return f"tile{o.at}" if o.at in self._owners else super().pointer(o)
 
     def place(self, o: Operand, column: str) -> str:
         """The offset of an element."""
-        return f"mine*pitch + {column}" if o.at in self._near else \
-            super().place(o, column)
+        return f"{self._shift(o)} + mine*pitch + {column}" \
+            if o.at in self._owners else super().place(o, column)
+
+
+def _width(o: Operand) -> int:
+    """Elements of a whole access; 1 where elements are copied one by one."""
+    size = o.dtype.itemsize
+    return ACCESS // size if size in (2, 4, 8) and o.dtype.kind != "c" else 1

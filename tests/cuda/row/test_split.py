@@ -94,7 +94,7 @@ def test_other_rows_are_one_launch(shape, axis):
 
 
 @pytest.mark.parametrize(("shape", "threads"), [
-    ((300_007, 13), 128), ((100_003, 31), 128), ((70_000, 4), 128), ((9, 70_001), 256),
+    ((300_007, 13), 128), ((100_003, 31), 128), ((70_001, 9), 128), ((9, 70_001), 256),
     ((300_007, 128), 256)])
 def test_rows_of_few_elements_have_a_thread_each(shape, threads):
     """Long ones have lanes."""

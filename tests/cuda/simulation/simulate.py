@@ -97,6 +97,7 @@ class Beyond:
         half, lines = (self.floats(*shape).astype(np.float16)
                        for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
+        self._columns()
         table, at = self.floats(5, 150), np.array([[3, -1, 0], [0, 4, 4]])
         check("rows that are gathered", nf.ops.take(table, at), table[at])
         v, g = nf.Variable(table, requires_grad=True), self.floats(2, 3, 150)
@@ -113,6 +114,28 @@ class Beyond:
         check("inputs that lie across, of a rank above 2",
               nf.ops.subtract(cube.transpose(1, 2, 0), other),
               cube.transpose(1, 2, 0) - other)
+
+    def _columns(self):
+        """Columns side by side: whole accesses, a rest, some that are not aligned."""
+        turned = nf.elementwise(lambda x, y, z, w: (w*y - z, z*x + y, x - w*y, w*z))
+        for rows, dtype in ((1025, np.float32), (1030, np.float16), (3, np.float32)):
+            p, w = (np.rint(2*self.floats(*shape)).astype(dtype)
+                    for shape in ((rows, 3), (rows,)))
+            q, last = np.full((rows, 3), np.nan, dtype), np.full(rows, np.nan, dtype)
+            turned(*p.T, w, out=(*q.T, last))
+            x, y, z = p.T
+            self.check(f"columns of {rows} rows", q, np.stack(
+                [w*y - z, z*x + y, x - w*y], -1))
+            self.check("a result beside them", last, w*z)
+            self.check("columns of which some are left out", turned(x, y, y, w)[2],
+                       x - w*y)
+        flat = self.floats(3001)
+        p = flat[1:].reshape(-1, 3)
+        self.check("columns that begin inside an access", turned(*p.T, p[:, 0])[1],
+                   p[:, 2]*p[:, 0] + p[:, 1])
+        taken = [name for name in simulated.LAUNCHED if name.endswith("map_columns")]
+        if len(taken) != 3:
+            self.failures.append(f"columns side by side: {len(taken)} of 3 launches")
 
     def rows(self):
         # Not aligned, lanes idle, several accesses; many rows for a block only once.
@@ -144,7 +167,8 @@ class Beyond:
         """Few rows in chunks, rows side by side; then a thread for each."""
         self._split({"split": [((2, 1301), 1), ((67, 40), 0)],
                      "thread": [((3, 5, 18), 1)],
-                     "tile": [((130, 4), 1), ((3, 17), 1)]})
+                     "tile": [((130, 4), 1), ((3, 17), 1)],
+                     "map": [((130, 3), 1), ((67, 8), 1)]})
 
     def split_more(self):
         """Both at once, one row; more threads of which each has a row."""
@@ -159,10 +183,38 @@ class Beyond:
         for skeleton, cases in chosen.items():
             choice.RULES = (choice.Rule(
                 skeleton, "forced", lambda f, of=skeleton: f.dense if of == "tile"
-                else not (f.sums and of == "thread")), *rules)
+                else f.whole if of == "map" else not (f.sums and of == "thread")),
+                *rules)
             for shape, axis in cases:
                 split_rows.rows(check, shape, axis, np.float32)
+            if skeleton == "tile":
+                self._tiles_that_begin_anywhere()
         choice.RULES = rules
+
+    def _tiles_that_begin_anywhere(self):
+        """Inputs and results that begin at other places of an access."""
+        for start, dtype in ((1, np.float32), (3, np.float16), (1, np.float64)):
+            size = 140*9 + 8
+            flat, other, made = (self.floats(size).astype(dtype) for _ in range(3))
+            x, r, y = (a[s:s + 140*9].reshape(140, 9) for a, s in (
+                (flat, start), (other, start + 1), (made, 0)))
+            before = made[140*9:].copy()
+            nf.ops.softmax(x, out=y)
+            e = np.exp(x.astype(np.float64))
+            rtol = 2e-3 if dtype is np.float16 else 1e-4
+            self.check(f"tile from {start} on", np.isclose(
+                y, e/e.sum(1, keepdims=True), rtol=rtol), True)
+            self.check("what lies behind the results", made[140*9:], before)
+            for same in (x[:1], x[:, :1]):
+                many = np.broadcast_to(same, x.shape)
+                e = np.exp(many - many.max(1, keepdims=True))
+                self.check(f"rows of {same.shape}", nf.ops.softmax(many),
+                           np.asarray(e/e.sum(1, keepdims=True), dtype))
+            total, _ = nf.ops.add_rms_norm(x, r, np.ones(9, dtype))
+            s = x.astype(np.float64) + r
+            self.check(f"two inputs from {start} on", np.isclose(
+                total, s/np.sqrt((s**2).mean(1, keepdims=True) + 1e-5), rtol=2*rtol,
+                atol=rtol), True)
 
     def products(self):
         check, a, b = self.check, self.floats(65, 40), self.floats(40, 70)

@@ -9,8 +9,8 @@ from ....backend import Call
 from ....support.records import record
 from ..plan import RowPlan
 from ..text import RowText
-from ..tiled import could_tile
-from .unrolled import could_unroll
+from ..tiled import in_tiles
+from .unrolled import could_unroll, takes_rows
 
 __all__ = ["RULES", "Facts", "Rule", "facts_of", "skeleton_for"]
 
@@ -62,9 +62,11 @@ class Facts:
     sums
         Whether there are sums over rows.
     dense
-        Whether rows follow one another in memory, in every operand.
+        Whether rows follow one another in memory, see `tiled.in_tiles`.
     unrolled
         Whether a map can have the columns as operands.
+    whole
+        Whether a thread of it can take whole rows, one after the other in memory.
     """
 
     rows: int
@@ -78,6 +80,7 @@ class Facts:
     sums: bool
     dense: bool = False
     unrolled: bool = False
+    whole: bool = False
 
 
 @record(frozen=True)
@@ -101,6 +104,9 @@ RULES = (
          lambda f: f.unrolled and f.columns == 1),
     Rule("map", "rows of few elements side by side: whole accesses bring several",
          lambda f: f.unrolled and f.neighbours >= ACROSS and f.columns <= FEW_COLUMNS),
+    Rule("map", "many rows of few elements, one after the other: a thread takes whole "
+         "ones by whole accesses",
+         lambda f: f.whole and f.rows >= SEVERAL and f.columns <= FEW_COLUMNS),
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
          lambda f: f.dense and f.rows >= SEVERAL and f.columns > 1
@@ -133,7 +139,7 @@ def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts
         call.shape[-2] if aside < along else 0,
         sum(o.dtype.itemsize for o in text.elements),
         -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums),
-        could_tile(text, call), could_unroll(text, columns))
+        bool(in_tiles(text, call)), could_unroll(text, columns), takes_rows(text, call))
 
 
 def skeleton_for(facts: Facts) -> Rule:

@@ -13,18 +13,21 @@ from dataclasses import replace
 import numpy as np
 
 from ....backend import Call
+from ....gpu.operands import ACCESS
 from ....gpu.row_layout import read_names
 from ....scalar.ir.nodes import Literal, Value
 from ....scalar.typing.types import Typed, compute_dtype
 from ....scalar.typing.values import INT64
 from ....specs import TypedMap, TypedRow
 from ....support.records import record
+from ...map.columns import rows_taken
 from ..text import RowText
 from .joined import Joined
 from .launches import Launches, Place
 from .steps import COLUMN, SIZE, Step
 
-__all__ = ["OPERANDS", "UnrolledRow", "could_unroll", "unroll"]
+__all__ = ["OPERANDS", "UnrolledRow", "could_unroll", "takes_rows",
+           "unroll"]
 
 #: Operands of a map: its addresses and strides are arguments, its elements registers.
 #: An estimate.
@@ -35,6 +38,24 @@ def could_unroll(text: RowText, columns: int) -> bool:
     """Whether rows of so many columns are one map."""
     operands = len(text.elements) + len(text.written)
     return not text.sums and 0 < operands*columns <= OPERANDS
+
+
+def takes_rows(text: RowText, call: Call) -> bool:
+    """Whether a thread of that map reads and writes whole rows by whole accesses.
+
+    They lie one after the other in memory, see `map.columns`.
+    """
+    columns = call.shape[-1]
+    if text.loops > 1 or not could_unroll(text, columns):
+        return False
+    whole = [*text.elements, *text.written]
+    beside = [o for o in (*text.inputs.values(), *text.outputs) if o not in whole]
+    return all(call.strides[o.at] == (columns, 1) for o in whole) \
+        and all(call.strides[o.at][0] in (0, 1) for o in beside) \
+        and not any(call.strides[o.at][0] and call.pointers[o.at] % ACCESS
+                    for o in (*whole, *beside)) \
+        and rows_taken(*([(columns, o.dtype.itemsize) for o in own]
+                         for own in (text.elements, text.written))) > 0
 
 
 class UnrolledRow:
