@@ -21,8 +21,9 @@ from .text import IN_FLIGHT, MapText
 
 __all__ = ["ColumnsText", "SideBySide", "rows_taken", "side_by_side"]
 
-#: Registers for what a thread loads at most, and for what it stores.
-REGISTERS = 64
+#: Registers for what a thread loads at most, and for what it stores; and accesses of an
+#: array: more take longer than a way through shared memory.
+REGISTERS, ACCESSES = 64, 4
 #: Statements of a thread's rows that are worth the time to compile them.
 LONG = 4*LONGEST
 
@@ -93,7 +94,9 @@ def rows_taken(read: Sequence[tuple[int, int]],
         rows *= 2
     most = max(sum(count*max(1, size // 4) for count, size in side)
                for side in (read, written))
-    return rows if rows*most <= REGISTERS else 0
+    longest = max(count*size for count, size in (*read, *written))
+    fits = rows*most <= REGISTERS and rows*longest <= ACCESSES*ACCESS
+    return rows if fits else 0
 
 
 class ColumnsText(MapText):

@@ -26,7 +26,7 @@ from .skeleton import kernel
 from .split.choice import Rule, facts_of, skeleton_for
 from .streamed import AHEAD, LONG, lanes_once
 from .text import RowText
-from .tiled import TILE, in_tiles, tile_bytes
+from .tiled import tile_bytes, tiles
 from .total import RowTotal
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class RowLauncher:
         if chosen == "thread":
             plan = RowPlan(1, block=BLOCK)
         if chosen == "tile":
-            plan = RowPlan(1, block=TILE, tiled=in_tiles(self.text, call))
-        shared = tile_bytes(self.text, call.shape[-1], plan.tiled) if plan.tiled else \
+            plan = tiles(self.text, call, where.processors)
+        shared = tile_bytes(self.text, call.shape[-1], plan) if plan.tiled else \
             self.text.shared_bytes(call.shape[-1], plan)
         blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
         if plan.resident:

@@ -47,7 +47,8 @@ class Share:
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.  Measured:
 #: benchmarks/notes/rows.md#lanes-for-a-row and #clusters.
-_SHARES = (Share(8, 1, 2), Share(32, 1, 2), Share(64, 1, 4), Share(128, 1, 4),
+_SHARES = (Share(2, 1, 1), Share(4, 1, 1), Share(8, 1, 2), Share(32, 1, 2),
+           Share(64, 1, 4), Share(128, 1, 4),
            Share(256, 1, 4, width=8), Share(512, 1, 8, 32),
            Share(256, 4, 4, 64, 512, True, 2), Share(256, 8, 2, 16, 1024),
            Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
@@ -117,6 +118,8 @@ class RowPlan:
     tiled
         Operands of which a block's rows pass through shared memory; each thread has a
         row, if there are any.
+    each
+        Rows of such a thread.
     """
 
     lanes: int
@@ -134,6 +137,7 @@ class RowPlan:
     lasting: bool = False
     bulk: bool = False
     tiled: tuple[int, ...] = ()
+    each: int = 1
 
     @property
     def looped(self) -> bool:
@@ -163,7 +167,7 @@ class RowPlan:
     @property
     def groups(self) -> int:
         """Rows that a block works on at a time."""
-        return self.threads // self.lanes
+        return self.threads // self.lanes*self.each
 
 
 def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,

@@ -100,8 +100,34 @@ def write_kernel(out: Source, ROW: Parts) -> None:
                 if ROW.stages.linked > 1:
                     ROW.stages.cluster.turn(out)
         ROW.sums.finish(ROW.elements.starts, ROW.elements.last)
+    elif PLAN.tiled:
+        write_tile(out, ROW)
     else:
         write_row(out, ROW)
+
+
+@skeleton
+def write_tile(out: Source, ROW: Parts) -> None:
+    """Rows of a block that pass through shared memory together."""
+    EACH, THREADS, LATER = ROW.plan.each, ROW.plan.threads, ROW.scope.text.later
+    ROW.elements.load()
+    part = i64(0)
+    while part < EACH:
+        place = group + part*THREADS
+        inside = base + place < rows
+        row = base + place if inside else i64(0)
+        end = columns if inside else i64(0)
+        if LATER:
+            mine = last - place if inside else i64(0)
+        else:
+            mine = place if inside else i64(0)
+        ROW.scope.place(row)
+        ROW.scope.take_values("")
+        for PASS in ROW.stages.passes:
+            ROW.stages.write(PASS)
+        ROW.results.store()
+        part += 1
+    ROW.elements.flush()
 
 
 @skeleton

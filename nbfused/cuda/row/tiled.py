@@ -13,13 +13,18 @@ from ...gpu.operands import ACCESS, Operand
 from ...support.dtypes import storage
 from ..text.states import storage_name
 from .elements import Reloaded
+from .plan import RowPlan
 from .scope import RowScope
 from .text import RowText
 
-__all__ = ["TILE", "Tiled", "in_tiles", "tile_bytes"]
+__all__ = ["Tiled", "in_tiles", "tile_bytes", "tiles"]
 
-#: Rows of a block, and loads of a thread that are on their way together.
+#: Threads of a block, and loads of a thread that are on their way together.
 TILE, TOGETHER = 128, 8
+#: Bytes that a block should bring at once, rows of a thread for that at most, and
+#: blocks that a multiprocessor should get:
+#: benchmarks/notes/rows.md#rows-of-few-elements.
+IN_FLIGHT, MOST, BLOCKS = 8192, 8, 4
 
 
 def in_tiles(text: RowText, call: Call) -> tuple[int, ...]:
@@ -37,13 +42,21 @@ def in_tiles(text: RowText, call: Call) -> tuple[int, ...]:
     return tuple(o.at for o in dense) if fits else ()
 
 
-def tile_bytes(text: RowText, columns: int, tiled: tuple[int, ...]) -> int:
+def tiles(text: RowText, call: Call, processors: int) -> RowPlan:
+    """A plan with so many rows of a thread that enough bytes are on their way."""
+    tiled, columns = in_tiles(text, call), call.shape[-1]
+    moved = columns*sum(o.dtype.itemsize for o in text.elements if o.at in tiled)
+    each = 1
+    while each < MOST and TILE*each*moved < IN_FLIGHT \
+            and call.shape[0] >= 2*each*TILE*BLOCKS*processors:
+        each *= 2
+    return RowPlan(1, block=TILE, tiled=tiled, each=each)
+
+
+def tile_bytes(text: RowText, columns: int, plan: RowPlan) -> int:
     """Bytes of shared memory of a block."""
-    return sum(_bytes(o, columns) for o in _places(text, tiled))
-
-
-def _bytes(o: Operand, columns: int) -> int:
-    return -(-(TILE*(columns | 1)*o.dtype.itemsize + ACCESS) // ACCESS)*ACCESS
+    return sum(-(-(plan.groups*(columns + 1)*o.dtype.itemsize + ACCESS) // ACCESS)
+               * ACCESS for o in _places(text, plan.tiled))
 
 
 def _places(text: RowText, tiled: tuple[int, ...]) -> list[Operand]:
@@ -62,13 +75,15 @@ def _places(text: RowText, tiled: tuple[int, ...]) -> list[Operand]:
 
 
 class Tiled(Reloaded):
-    """Elements in shared memory: rows of a multiple of four are one more apart there.
+    """Elements in shared memory: some rows are an element further apart there.
 
-    Threads side by side would meet in a few banks; at other numbers two at most do.
+    Those of a multiple of four, or of eight 16-bit elements: threads side by side would
+    meet in a few banks; at other numbers two at most do.
     """
 
     def __init__(self, scope: RowScope) -> None:
         super().__init__(scope)
+        self._rows = self.plan.groups
         self._read = [o for o in self.text.elements if o.at in self.plan.tiled]
         #: Whose place in shared memory an operand has, by numbers.
         self._owners: dict[int, int] = {}
@@ -76,13 +91,14 @@ class Tiled(Reloaded):
     def prepare(self) -> None:
         """Name the places in shared memory."""
         out, at = self.out, "i64(0)"
-        out("pitch = columns if columns & 3 else columns + 1")
+        narrow = all(o.dtype.itemsize <= 2 for o in self._read + self.text.written)
+        out(f"pitch = columns if columns & {7 if narrow else 3} else columns + 1")
         starts: dict[int, str] = {}
         for o in _places(self.text, self.plan.tiled):
             starts[o.at] = at
             out(f"tile{o.at} = shared_{storage(o.dtype)}({at})",
-                f"end{o.at} = {at} + ({TILE*o.dtype.itemsize}*pitch + {2*ACCESS - 1})"
-                f" // {ACCESS}*{ACCESS}")
+                f"end{o.at} = {at} + ({self._rows*o.dtype.itemsize}*pitch"
+                f" + {2*ACCESS - 1}) // {ACCESS}*{ACCESS}")
             at = f"end{o.at}"
         self._owners = {n: n for n in starts}
         free = list(self._read)
@@ -97,11 +113,9 @@ class Tiled(Reloaded):
     def load(self) -> None:
         """Bring the rows of the block."""
         out, later = self.out, self.text.later
-        out(f"count = min(i64({TILE}), rows - base)",
+        out(f"count = min(i64({self._rows}), rows - base)",
             "begin = rows - base - count" if later else "begin = base",
-            "mine = count - 1 - group if inside else i64(0)" if later else
-            "mine = group if inside else i64(0)",
-            "count *= columns", "begin *= columns")
+            "last = count - 1", "count *= columns", "begin *= columns")
         for at in dict.fromkeys(self._owners.values()):
             o = self._operand(at)
             width = _width(o)

@@ -17,6 +17,7 @@ from nbfused.autograd.tape import apply
 from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
+from nbfused.cuda.row import tiled
 from nbfused.cuda.row.split import choice
 from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
@@ -189,7 +190,21 @@ class Beyond:
                 split_rows.rows(check, shape, axis, np.float32)
             if skeleton == "tile":
                 self._tiles_that_begin_anywhere()
+                tiled.BLOCKS = 0  # several rows of a thread
+                self._tiles_that_begin_anywhere()
+                self._losses_of_tiles()
+                tiled.BLOCKS = 4
         choice.RULES = rules
+
+    def _losses_of_tiles(self):
+        """Rows from the last one on."""
+        x, labels = self.floats(270, 5), np.arange(270) % 5
+        v, g = nf.Variable(x, requires_grad=True), self.floats(270)
+        nf.ops.cross_entropy(v, labels, reduction="none").backward(g)
+        e = np.exp(x - x.max(1, keepdims=True))
+        wanted = e/e.sum(1, keepdims=True)
+        wanted[np.arange(270), labels] -= 1
+        self.check("tiles from the last row on", v.grad, wanted*g[:, None])
 
     def _tiles_that_begin_anywhere(self):
         """Inputs and results that begin at other places of an access."""
