@@ -8,6 +8,8 @@ does outside, from the same place in an access on, is copied by whole accesses.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...backend import Call
 from ...gpu.operands import ACCESS, Operand
 from ...support.dtypes import storage
@@ -25,13 +27,15 @@ TILE, TOGETHER = 128, 8
 #: blocks that a multiprocessor should get:
 #: benchmarks/notes/rows.md#rows-of-few-elements.
 IN_FLIGHT, MOST, BLOCKS = 8192, 8, 4
+#: Shared memory of a block, so that some have room at once.
+ROOM = 72 << 10
 
 
 def in_tiles(text: RowText, call: Call) -> tuple[int, ...]:
     """The operands of which a block's rows are one stretch.
 
     Others have to be the same along a row or a column, which a thread reads by itself.
-    Empty where some are neither, or a result is not a stretch.
+    Empty where some are neither, a result is not a stretch, or a block has no room.
     """
     if text.loops > 1 or text.sums:
         return ()
@@ -39,18 +43,18 @@ def in_tiles(text: RowText, call: Call) -> tuple[int, ...]:
              if call.strides[o.at] == (call.shape[-1], 1)]
     fits = all(o in dense for o in text.written) and all(
         o in dense or 0 in call.strides[o.at] for o in text.elements)
-    return tuple(o.at for o in dense) if fits else ()
+    plan = RowPlan(1, block=TILE, tiled=tuple(o.at for o in dense))
+    room = fits and tile_bytes(text, call.shape[-1], plan) <= ROOM
+    return plan.tiled if room else ()
 
 
 def tiles(text: RowText, call: Call, processors: int) -> RowPlan:
     """A plan with so many rows of a thread that enough bytes are on their way."""
-    tiled, columns = in_tiles(text, call), call.shape[-1]
-    moved = columns*sum(o.dtype.itemsize for o in text.elements if o.at in tiled)
-    each = 1
-    while each < MOST and TILE*each*moved < IN_FLIGHT \
-            and call.shape[0] >= 2*each*TILE*BLOCKS*processors:
-        each *= 2
-    return RowPlan(1, block=TILE, tiled=tiled, each=each)
+    plan = RowPlan(1, block=TILE, tiled=in_tiles(text, call))
+    while plan.each < MOST and tile_bytes(text, call.shape[-1], plan) < IN_FLIGHT \
+            and call.shape[0] >= 2*plan.groups*BLOCKS*processors:
+        plan = replace(plan, each=2*plan.each)
+    return plan
 
 
 def tile_bytes(text: RowText, columns: int, plan: RowPlan) -> int:

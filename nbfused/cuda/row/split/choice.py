@@ -33,9 +33,9 @@ MANY, SHORT = 1 << 17, 128
 SEVERAL, NARROW = 1 << 14, 64
 #: Columns up to which a thread has room for those of several rows.
 FEW_COLUMNS = 8
-#: Bytes of a row's inputs up to which a block's rows have room in shared memory, and
-#: elements up to which lanes that keep a row idle: estimates, as before.
-TILED, IDLE = 256, 8
+#: Bytes of a row's inputs, and elements, up to which a block's rows pass through shared
+#: memory, and elements up to which lanes that keep a row idle: estimates, as before.
+TILED, LONGEST, IDLE = 520, 128, 8
 
 
 @record(frozen=True)
@@ -110,7 +110,7 @@ RULES = (
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
          lambda f: f.dense and f.rows >= SEVERAL and f.columns > 1
-         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
+         and f.columns <= LONGEST and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
     Rule("thread", "many short rows side by side: threads read neighbours, and a row "
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
