@@ -294,8 +294,6 @@ def forward_and_backward(function, x, g):
 
 
 def seconds(function, x, g, rounds):
-    for _ in range(10):
-        forward_and_backward(function, x, g)
     nf.synchronize()
     start = time.perf_counter()
     for _ in range(rounds):
@@ -311,8 +309,10 @@ def test_r13_fused_is_faster_than_composed(device):
     n = 50_000_000
     x = leaf(np.ones(n, np.float32), device, "float32")
     g = nf.full(n, 1.0, "float32", device=device)
-    fused = seconds(nf.ops.swish, x, g, 50)
-    composed = seconds(lambda x: x * nf.ops.sigmoid(x), x, g, 50)
+    functions = nf.ops.swish, lambda x: x * nf.ops.sigmoid(x)
+    # In turns, and the least counts: other tests may use the GPU meanwhile.
+    turns = [[seconds(f, x, g, 5) for f in functions] for _ in range(12)][2:]
+    fused, composed = map(min, zip(*turns, strict=True))
     assert composed / fused >= 1.5, (composed, fused)
 
 

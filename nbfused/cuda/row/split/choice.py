@@ -109,8 +109,8 @@ RULES = (
          lambda f: f.whole and f.rows >= SEVERAL and f.columns <= FEW_COLUMNS),
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
-         lambda f: f.dense and f.rows >= SEVERAL and f.columns > 1
-         and f.columns <= LONGEST and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
+         lambda f: f.dense and f.rows >= SEVERAL and 1 < f.columns <= LONGEST
+         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
     Rule("thread", "many short rows side by side: threads read neighbours, and a row "
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
