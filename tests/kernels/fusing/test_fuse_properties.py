@@ -115,10 +115,11 @@ def programs(draw, dtypes=DTYPES, gradient=False):
     return Program(draw, dtypes, gradient)
 
 
-def check(found, expected, text):
+def check(found, expected, text, dtype=None):
+    """Compare with what is expected, within the rounding of `dtype`."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape), text
-    tolerance = TOLERANCE.get(expected.dtype.name, 1e-12)
+    tolerance = TOLERANCE.get(dtype or expected.dtype.name, 1e-12)
     if expected.dtype.kind in "biu":
         np.testing.assert_array_equal(found, expected, text)
     else:
@@ -170,5 +171,7 @@ def test_fused_has_the_gradient_of_unfused(program):
         found = gradients(nf.fuse(function))
     except Exception as error:
         raise AssertionError(program.text) from error
+    # Unfused, the cotangent of what has been cast is rounded too.
+    dtype = "float32" if "astype('f4')" in program.text else None
     for f, e in zip(found, expected, strict=True):
-        check(f, e, program.text)
+        check(f, e, program.text, dtype)
