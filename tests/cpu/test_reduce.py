@@ -165,7 +165,7 @@ def test_nan_wins_in_max():
     assert np.array_equal(got, x.max(1), equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("name", sampled(["argmax", "argmin"], "argmax"))
 @pytest.mark.parametrize(("shape", "axis"), [
     ((1,), 0), ((200,), 0), ((150_000,), 0), ((7, 300), 1), ((300, 70), 0)], ids=str)
 def test_the_first_of_equal_elements(name, shape, axis):

@@ -26,7 +26,7 @@ def across(monkeypatch):
 
 @pytest.mark.parametrize(("shape", "dtype"), sampled_together(
     [(shape, dtype) for shape in SHORT for dtype in ("f4", "f8", "f2")],
-    *((shape, "f4") for shape in SHORT), (SHORT[1], "f2")), ids=str)
+    *((shape, "f4") for shape in SHORT[::2]), (SHORT[1], "f2")), ids=str)
 @pytest.mark.usefixtures("across")
 def test_short_rows(shape, dtype):
     x = normal(shape, dtype)
@@ -60,7 +60,7 @@ def test_lanes_are_the_longest_loop(shape, dtype):
     lambda x: np.repeat(x, 3, 1)[:, ::3], lambda x: np.broadcast_to(x[:, :1], x.shape),
     lambda x: np.broadcast_to(x[:1], x.shape)],
     ids=["rows", "columns", "backwards", "strided", "repeated", "one row"])
-@pytest.mark.parametrize("shape", [(17, 5), (200, 20)], ids=str)
+@pytest.mark.parametrize("shape", sampled([(17, 5), (200, 20)], (17, 5)), ids=str)
 @pytest.mark.usefixtures("across")
 def test_every_kind_of_input_and_output(shape, lay):
     x, offset = lay(normal(shape)), normal(shape[:-1])

@@ -7,6 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.specs.fusion import row_joins
+from tests.variants import sampled_together
 
 pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
 ops = nf.ops
@@ -45,8 +46,10 @@ def pull(x, labels, w, b):
     return nf.value_and_grad(loss_of_linear, argnums=(2, 3))(x, labels, w, b)
 
 
-@pytest.mark.parametrize(("rows", "classes"), [(1, 1), (3, 5), (24, 10), (300, 33)])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("rows", "classes", "dtype"), sampled_together(
+    [(*extents, dtype) for extents in ((1, 1), (3, 5), (24, 10), (300, 33))
+     for dtype in ("float64", "float32")],
+    (24, 10, "float64"), (1, 1, "float32"), (300, 33, "float32")))
 def test_a_loss_its_derivative_and_the_bias_are_one_launch(rows, classes, dtype):
     x, w, b = (normal(*s, seed=k, dtype=dtype) for k, s in enumerate(
         ((rows, 4), (4, classes), (classes,))))
