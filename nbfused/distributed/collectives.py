@@ -18,7 +18,7 @@ from ..autograd import Function
 from ..autograd.graph import COPY
 from ..dispatch import execute
 from ..errors import KernelTypeError, RangeError, ShapeError
-from ..kernels.fusing.calling.callback import Callback
+from ..kernels.fusing.calling.exchange import Exchange
 from ..specs.base import Shape
 from .communicators import Communicator, given
 
@@ -281,7 +281,8 @@ class Broadcast(Function):
             execute(COPY, (source,), out=(target,), dtypes=(dtype_of(source),))
             group.engine.broadcast(target, root)
 
-        return _carried("broadcast", x, group, carry, extents(x), root=root)
+        return _carried("broadcast", x, group, carry, extents(x), captured=False,
+                        root=root)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -294,21 +295,23 @@ def _reduced(x: Any, group: Communicator, op: str) -> Any:
     def carry(source: Any, target: Any) -> None:
         group.engine.all_reduce(source, target, op)
 
-    return _carried("all_reduce", x, group, carry, extents(x), reduced=True, op=op)
+    return _carried("all_reduce", x, group, carry, extents(x), reduced=True,
+                    begin=group.engine.start_sum if op == "sum" else None, op=op)
 
 
 def _carried(name: str, x: Any, group: Communicator, carry: _Carry, shape: Shape,
-             reduced: bool = False, **how: Any) -> Any:
+             reduced: bool = False, captured: bool = True,
+             begin: Callable[[Any, Any], Callable[[], object]] | None = None,
+             **how: Any) -> Any:
     """The result of a collective, in new memory of the caller's library."""
 
-    def run(given: Any) -> Any:
+    def prepare(given: Any) -> tuple[Any, Any]:
         group.check(name, given, reduced, how)
-        source, target = _dense(given), _empty(describe(given, "x"), shape)
-        carry(source, target)
-        return target
+        return _dense(given), _empty(describe(given, "x"), shape)
 
-    run.__name__ = name
-    return Callback(run, shape, dtype_of(x), None)(x)
+    return Exchange(name, shape, dtype_of(x), prepare, carry, begin,
+                    group.on_stream if captured else None, group.captures,
+                    in_place=name == "all_reduce")(x)
 
 
 def _dense(x: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
+from weakref import WeakSet
 
 from ..arrays import canonical_device, describe
 from ..config import config
@@ -19,6 +22,16 @@ TIMEOUT = 60.0
 #: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
 _made: dict[int, tuple[Any, Communicator]] = {}
 _lock = threading.Lock()
+
+
+#: All of them, to `release` at exit: libraries end their communicators there.
+_all: WeakSet[Communicator] = WeakSet()
+
+
+@atexit.register
+def _release_all() -> None:
+    for one in tuple(_all):
+        one.release()
 
 
 class Communicator:
@@ -54,6 +67,9 @@ class Communicator:
         self._engine: Engine = engine_of(comm)
         self.rank, self.size = self._engine.rank, self._engine.size
         self._timeout, self._known, self._calls = float(timeout), set[str](), 0
+        #: Graphs that hold calls of it.
+        self.captures: WeakSet[Any] = WeakSet()
+        _all.add(self)
 
     def __repr__(self) -> str:
         return (f"<nbfused communicator of {self._engine.name}: rank {self.rank} of "
@@ -63,6 +79,20 @@ class Communicator:
     def engine(self) -> Engine:
         """The engine that carries the arrays."""
         return self._engine
+
+    @property
+    def on_stream(self) -> Callable[[int], AbstractContextManager[None]] | None:
+        """See `Engine.on_stream`; None where ranks tell one another of every call."""
+        return None if config.debug else self._engine.on_stream
+
+    def release(self) -> None:
+        """Give back the graphs of fused functions that hold collectives.
+
+        NCCL does not end a communicator before: call it, on every rank, before
+        ``torch.distributed.destroy_process_group()``, or let go of these functions.
+        """
+        for one in tuple(self.captures):
+            one.release()
 
     def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
         """Check that the engine carries `x`, and that all ranks call alike.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from math import prod
 from typing import Any
@@ -22,7 +22,7 @@ from ..autograd.transforms.gradients import (
     scalar_output,
 )
 from ..errors import RangeError
-from ..support.trees import flatten, leaves_of
+from ..support.trees import flatten
 from .collectives import all_reduce
 from .communicators import Communicator, given
 
@@ -114,8 +114,8 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
     Notes
     -----
     All ranks have to run the same operations: the order of gradients is theirs.  Where
-    a derivative of the result is wanted, and inside of `nf.fuse`, gradients are
-    averaged afterwards, as by `average`.
+    a derivative of the result is wanted, gradients are averaged afterwards, as by
+    `average`.
     """
     check_callable(function)
     if bucket < 1:
@@ -126,15 +126,14 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        if find_traced([x for a in args for x in leaves_of(a)]) is not None:
-            return _afterwards(plain(*args, **kwargs), group, has_aux)
         places = argument_positions(numbers, len(args))
         call = RecordedCall(function, args, places, kwargs, has_aux)
         check_complex("value_and_grad", call, False)
         output = scalar_output(call)
         if call.open:
             return _afterwards(plain(*args, **kwargs), group, has_aux)
-        buckets = _Buckets(group, bucket, len(call.targets))
+        kind = _Buckets if find_traced(call.targets) is None else _TracedBuckets
+        buckets = kind(group, bucket, len(call.targets))
         value = all_reduce(call.result(), group, "mean")
         call.pull_plainly(output, buckets.add)
         grads = call.by_argument([call.given_back(as_variable(g))
@@ -193,7 +192,64 @@ class _Buckets:
             ops.multiply(gradient, 1.0/self._group.size, out=place)
             self._made[number], start = place, end
         self._group.check("all_reduce", flat, True, {"op": "sum"})
-        self._begun.append(self._group.engine.start_sum(flat))
+        self._begun.append(self._group.engine.start_sum(flat, flat))
+
+
+class _TracedBuckets:
+    """Records sums of gradients over ranks, in the order in which they are known.
+
+    A plan begins each as soon as it can, wherever it was recorded.  A large gradient is
+    summed where it lies; the small ones of a dtype are copied together, and summed
+    before the last large one, so that no sum of few bytes is what a step ends with.
+    """
+
+    def __init__(self, group: Communicator, size: int, count: int) -> None:
+        self._group, self._size = group, size
+        self._made: list[Any] = [None]*count
+        self._found: list[tuple[int, Any]] = []
+
+    def add(self, number: int, gradient: Any) -> None:
+        """Take a gradient."""
+        self._found.append((number, gradient))
+
+    def finish(self) -> list[Any]:
+        """The averages."""
+        large, small = list[Any](), dict[Any, Any]()
+        for number, gradient in self._found:
+            dtype = dtype_of(gradient)
+            if prod(extents(gradient))*dtype.itemsize >= self._size:
+                large.append([(number, gradient)])
+            else:
+                small.setdefault(dtype, []).append((number, gradient))
+        for row in (*large[:-1], *self._divided(small.values()), *large[-1:]):
+            self._sum(row)
+        return self._made
+
+    def _divided(self, rows: Iterable[list[tuple[int, Any]]]) -> Iterator[Any]:
+        """Rows of small gradients in their order, each of about a bucket's bytes."""
+        for row in rows:
+            held, begin = 0, 0
+            for k, (_, gradient) in enumerate(row):
+                held += prod(extents(gradient))*dtype_of(gradient).itemsize
+                if held >= self._size:
+                    yield row[begin:k + 1]
+                    held, begin = 0, k + 1
+            if row[begin:]:
+                yield row[begin:]
+
+    def _sum(self, row: Sequence[tuple[int, Any]]) -> None:
+        parts = [gradient for _, gradient in row]
+        flat = parts[0] if len(row) == 1 else ops.concatenate(
+            [ops.reshape(g, (-1,)) for g in parts])
+        total = all_reduce(ops.multiply(flat, 1.0/self._group.size), self._group)
+        if len(row) == 1:
+            self._made[row[0][0]] = total
+            return
+        start = 0
+        for number, gradient in row:
+            end = start + prod(extents(gradient))
+            self._made[number] = ops.reshape(total[start:end], extents(gradient))
+            start = end
 
 
 def _by_dtype(leaves: Sequence[Any]) -> dict[np.dtype, list[int]]:

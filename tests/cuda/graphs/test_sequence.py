@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.backend import Call, SequencedCall
+from nbfused.backend import Call, SequencedCall, SequencedExchange
 from nbfused.cuda.graphs import sequence as sequences
 from nbfused.cuda.graphs.sequence import GraphSequence, _waits
 from nbfused.cuda.runtime.notes import Address, noted
@@ -56,6 +56,14 @@ def test_calls_wait_for_those_that_share_memory_with_them(seed):
 def test_calls_that_share_nothing_wait_for_nothing():
     assert list(_waits([call((0, 0, 8), (1, 0, 8)), call((0, 0, 8), (1, 8, 16)),
                         call((0, 0, 8), (2, 0, 8))])) == [[], [], []]
+
+
+def test_calls_between_processes_wait_for_one_another():
+    """Whatever else they share: every rank makes them in one order."""
+    between = [SequencedExchange(None, ((k, 0, 8), (k, 0, 8)), set()) for k in range(3)]
+    calls = [between[0], call((0, 0, 8), (3, 0, 8)), between[1], between[2],
+             call((1, 0, 8), (3, 0, 8))]
+    assert list(_waits(calls)) == [[], [0], [0], [2], [2, 1]]
 
 
 def test_numbers_of_other_bits_are_others():
