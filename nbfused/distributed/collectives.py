@@ -7,6 +7,7 @@ ranks is its own adjoint, and collecting parts is that of summing and parting.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from ..kernels.fusing.calling.exchange import Exchange
 from ..specs.base import Shape
 from .communicators import Communicator, given
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+__all__ = ["AllReduce", "all_gather", "all_reduce", "all_to_all", "broadcast",
+           "gathered", "reduce_scatter"]
 
 _REDUCTIONS = ("sum", "mean", "max", "min")
 
@@ -74,7 +76,7 @@ def all_reduce(x: Any, comm: Any, op: str = "sum") -> Any:
     if op in ("max", "min"):
         _check_ordered("all_reduce", x, op)
         return Extremum.apply(x, group, op)
-    total = AllReduce.apply(x, group)
+    total = AllReduce.apply(x, group, "")
     return ops.multiply(total, 1.0/group.size) if op == "mean" else total
 
 
@@ -210,14 +212,18 @@ def broadcast(x: Any, comm: Any, root: int = 0) -> Any:
 
 
 class AllReduce(Function):
+    """A sum of `what`, a text that has to be the same on every rank."""
+
     @staticmethod
-    def forward(ctx: Any, x: Any, group: Communicator) -> Any:
-        ctx.group = group
-        return _reduced(x, group, "sum")
+    def forward(ctx: Any, x: Any, group: Communicator, what: str) -> Any:
+        """Sum the arrays."""
+        ctx.group, ctx.what = group, what
+        return _reduced(x, group, "sum", what)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return AllReduce.apply(g, ctx.group), None
+        """Sum the cotangents."""
+        return AllReduce.apply(g, ctx.group, ctx.what), None, None
 
 
 class Extremum(Function):
@@ -233,16 +239,15 @@ class Extremum(Function):
         x, found = ctx.saved_tensors
         has = ops.logical_or(ops.equal(x, found), ops.isnan(x))
         share = ops.where(has, ops.ones_like(x), ops.zeros_like(x))
-        count = AllReduce.apply(share, ctx.group)
-        return AllReduce.apply(g, ctx.group)*share/count, None, None
+        count = AllReduce.apply(share, ctx.group, "")
+        return AllReduce.apply(g, ctx.group, "")*share/count, None, None
 
 
 class AllGather(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, group: Communicator) -> Any:
         ctx.group = group
-        shape = (group.size, *extents(x))
-        return _carried("all_gather", x, group, group.engine.all_gather, shape)
+        return gathered(x, group)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -286,32 +291,48 @@ class Broadcast(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        total = AllReduce.apply(g, ctx.group)
+        total = AllReduce.apply(g, ctx.group, "")
         here = ctx.group.rank == ctx.root
         return total if here else ops.multiply(total, 0.0), None, None
 
 
-def _reduced(x: Any, group: Communicator, op: str) -> Any:
+def gathered(x: Any, group: Communicator, what: str = "") -> Any:
+    """The arrays of all ranks, the rank in front; `what` as of `AllReduce`."""
+    return _carried("all_gather", x, group, group.engine.all_gather,
+                    (group.size, *extents(x)), what=what)
+
+
+def _reduced(x: Any, group: Communicator, op: str, what: str = "") -> Any:
     def carry(source: Any, target: Any) -> None:
         group.engine.all_reduce(source, target, op)
 
     return _carried("all_reduce", x, group, carry, extents(x), reduced=True,
-                    begin=group.engine.start_sum if op == "sum" else None, op=op)
+                    begin=group.engine.start_sum if op == "sum" else None,
+                    what=what, op=op)
 
 
 def _carried(name: str, x: Any, group: Communicator, carry: _Carry, shape: Shape,
              reduced: bool = False, captured: bool = True,
              begin: Callable[[Any, Any], Callable[[], object]] | None = None,
-             **how: Any) -> Any:
+             what: str = "", **how: Any) -> Any:
     """The result of a collective, in new memory of the caller's library."""
+    how |= {"what": what} if what else {}
 
     def prepare(given: Any) -> tuple[Any, Any]:
         group.check(name, given, reduced, how)
         return _dense(given), _empty(describe(given, "x"), shape)
 
-    return Exchange(name, shape, dtype_of(x), prepare, carry, begin,
+    if begin is not None:
+        begin = partial(_begun, group, name, begin)
+    return Exchange(name, shape, dtype_of(x), prepare,
+                    group.reporting(name, carry), begin,
                     group.on_stream if captured else None, group.captures,
                     in_place=name == "all_reduce")(x)
+
+
+def _begun(group: Communicator, name: str, begin: Callable[..., Callable[[], object]],
+           source: Any, target: Any) -> Callable[[], object]:
+    return group.reporting(name, group.reporting(name, begin)(source, target))
 
 
 def _dense(x: Any) -> Any:

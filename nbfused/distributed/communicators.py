@@ -5,19 +5,29 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from ..arrays import canonical_device, describe
 from ..config import config
-from ..errors import DeviceError, DistributedError, KernelTypeError, RangeError
+from ..errors import (
+    DeviceError,
+    DistributedError,
+    KernelTypeError,
+    NbFusedError,
+    RangeError,
+)
 from .engines.engine import Engine, engine_of
 
 __all__ = ["Communicator", "communicator", "given"]
 
 #: Seconds until a rank that does not come to a call is said to be missing.
 TIMEOUT = 60.0
+#: Seconds in which the others have to read what a rank has said before it ends.
+_LINGER = 5.0
+
+_T = TypeVar("_T")
 
 #: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
 _made: dict[int, tuple[Any, Communicator]] = {}
@@ -119,9 +129,30 @@ class Communicator:
             self._agree(said)
             self._known.add(said)
 
+    def reporting(self, name: str, call: Callable[..., _T]) -> Callable[..., _T]:
+        """A call of the engine whose failure is an error of nbfused.
+
+        Raises
+        ------
+        DistributedError
+            The engine fails: as a rule another process has ended.
+        """
+        def run(*args: Any) -> _T:
+            try:
+                return call(*args)
+            except NbFusedError:
+                raise
+            except RuntimeError as error:  # which all engines' errors are
+                raise DistributedError(
+                    f"{name} of rank {self.rank} fails: {error}; see whether another "
+                    "rank has ended") from error
+
+        return run
+
     def _agree(self, said: str) -> None:
         self._calls += 1
-        told = self._engine.tell(str(self._calls), said, self._timeout)
+        tell = self.reporting(said, self._engine.tell)
+        told = tell(str(self._calls), said, self._timeout)
         if told is None:
             return
         missing = [r for r in range(self.size) if r not in told]
@@ -131,6 +162,10 @@ class Communicator:
                 f"it in {self._timeout:g} s: every rank has to make the same calls in "
                 "the same order")
         if len(set(told.values())) > 1:
+            # Whoever ends by this error takes along what the others have yet to read.
+            with suppress(RuntimeError):
+                self._engine.tell(f"{self._calls}, read", "",
+                                  min(self._timeout, _LINGER))
             others = "; ".join(f"rank {r}: {told[r]}" for r in sorted(told))
             raise DistributedError(f"ranks do not make the same call: {others}")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..autograd.transforms.gradients import (
 )
 from ..errors import RangeError
 from ..support.trees import flatten
-from .collectives import all_reduce
+from .collectives import AllReduce, all_reduce
 from .communicators import Communicator, given
 
 __all__ = ["average", "value_and_grad"]
@@ -31,6 +32,8 @@ __all__ = ["average", "value_and_grad"]
 #: Bytes of gradients that are summed at once: enough for the bandwidth of NVLink, few
 #: enough that the first are under way early; benchmarks/notes/distributed.md#buckets.
 BUCKET = 4 << 20
+#: Letters of a bucket's description.
+_LONG = 160
 
 
 def average(tree: Any, comm: Any) -> Any:
@@ -64,11 +67,12 @@ def average(tree: Any, comm: Any) -> Any:
     ...     return loss, update(params, grads)
     """
     leaves, form = flatten(tree)
-    group = given(comm)
+    group, names = given(comm), form.paths("tree")
     made = list(leaves)
     for numbers in _by_dtype(leaves).values():
         flat = ops.concatenate([ops.reshape(leaves[k], (-1,)) for k in numbers])
-        total, start = all_reduce(flat, group, "mean"), 0
+        what = _described(tuple([(names[k], extents(leaves[k])) for k in numbers]))
+        total, start = AllReduce.apply(flat, group, what)*(1.0/group.size), 0
         for k in numbers:
             end = start + prod(extents(leaves[k]))
             made[k] = ops.reshape(total[start:end], extents(leaves[k]))
@@ -133,7 +137,9 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
         if call.open:
             return _afterwards(plain(*args, **kwargs), group, has_aux)
         kind = _Buckets if find_traced(call.targets) is None else _TracedBuckets
-        buckets = kind(group, bucket, len(call.targets))
+        buckets = kind(group, bucket, [
+            name for k, tree in zip(places, call.trees, strict=True)
+            for name in tree.paths(f"argument {k}")])
         value = all_reduce(call.result(), group, "mean")
         call.pull_plainly(output, buckets.add)
         grads = call.by_argument([call.given_back(as_variable(g))
@@ -156,9 +162,9 @@ def _afterwards(found: Any, group: Communicator, has_aux: bool) -> Any:
 class _Buckets:
     """Sums gradients over ranks as they come, several at once."""
 
-    def __init__(self, group: Communicator, size: int, count: int) -> None:
-        self._group, self._size = group, size
-        self._made: list[Any] = [None]*count
+    def __init__(self, group: Communicator, size: int, names: Sequence[str]) -> None:
+        self._group, self._size, self._names = group, size, names
+        self._made: list[Any] = [None]*len(names)
         self._waiting: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
         self._begun: list[Callable[[], object]] = []
 
@@ -191,8 +197,10 @@ class _Buckets:
             place = flat[start:end].reshape(gradient.shape)
             ops.multiply(gradient, 1.0/self._group.size, out=place)
             self._made[number], start = place, end
-        self._group.check("all_reduce", flat, True, {"op": "sum"})
-        self._begun.append(self._group.engine.start_sum(flat, flat))
+        what = _described(tuple([(self._names[k], tuple(g.shape)) for k, g in row]))
+        self._group.check("all_reduce", flat, True, {"op": "sum", "what": what})
+        start_sum = self._group.reporting("all_reduce", self._group.engine.start_sum)
+        self._begun.append(self._group.reporting("all_reduce", start_sum(flat, flat)))
 
 
 class _TracedBuckets:
@@ -203,9 +211,9 @@ class _TracedBuckets:
     before the last large one, so that no sum of few bytes is what a step ends with.
     """
 
-    def __init__(self, group: Communicator, size: int, count: int) -> None:
-        self._group, self._size = group, size
-        self._made: list[Any] = [None]*count
+    def __init__(self, group: Communicator, size: int, names: Sequence[str]) -> None:
+        self._group, self._size, self._names = group, size, names
+        self._made: list[Any] = [None]*len(names)
         self._found: list[tuple[int, Any]] = []
 
     def add(self, number: int, gradient: Any) -> None:
@@ -241,7 +249,9 @@ class _TracedBuckets:
         parts = [gradient for _, gradient in row]
         flat = parts[0] if len(row) == 1 else ops.concatenate(
             [ops.reshape(g, (-1,)) for g in parts])
-        total = all_reduce(ops.multiply(flat, 1.0/self._group.size), self._group)
+        what = _described(tuple([(self._names[k], extents(g)) for k, g in row]))
+        total = AllReduce.apply(ops.multiply(flat, 1.0/self._group.size), self._group,
+                                what)
         if len(row) == 1:
             self._made[row[0][0]] = total
             return
@@ -250,6 +260,16 @@ class _TracedBuckets:
             end = start + prod(extents(gradient))
             self._made[number] = ops.reshape(total[start:end], extents(gradient))
             start = end
+
+
+@lru_cache(maxsize=1024)
+def _described(parts: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+    """The parts of a bucket, which have to be the same on every rank."""
+    listed = ", ".join(f"{name} {shape}" for name, shape in parts)
+    if len(listed) <= _LONG:
+        return listed
+    digest = blake2b(listed.encode(), digest_size=8).hexdigest()
+    return f"{len(parts)} arrays: {listed[:_LONG]}… ({digest})"
 
 
 def _by_dtype(leaves: Sequence[Any]) -> dict[np.dtype, list[int]]:

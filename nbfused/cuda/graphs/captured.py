@@ -19,7 +19,7 @@ _NON_BLOCKING = 1
 
 
 class Captured:
-    """What a library puts on a stream, as a graph; the device's context is current.
+    """A graph of what a library puts on a stream; the device's context is current.
 
     Parameters
     ----------

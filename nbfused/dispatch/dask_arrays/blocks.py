@@ -19,8 +19,8 @@ from ...specs.shapes import broadcast_shapes
 from ...support.records import record
 
 __all__ = ["Block", "Call", "Labels", "Pick", "aligned", "array_module", "block_of",
-           "blockwise", "flat", "flat_index", "is_chunked", "meta_like", "picked",
-           "read_call", "run_blocks", "spell", "token_of", "types_of"]
+           "blockwise", "chunk_bytes", "flat", "flat_index", "is_chunked", "meta_like",
+           "picked", "read_call", "run_blocks", "spell", "token_of", "types_of"]
 
 #: A label for each axis of an array; equal ones go together.
 Labels = tuple[Hashable, ...]
@@ -91,6 +91,15 @@ def _check_array(spec: Spec, name: str, x: Any) -> None:
 def array_module() -> Any:
     """`dask.array`, which made the arrays, so that it is imported."""
     return sys.modules["dask.array"]
+
+
+def chunk_bytes() -> int:
+    """Bytes of the largest chunks that Dask makes by itself."""
+    from dask import config
+    from dask.utils import parse_bytes
+
+    found: int = parse_bytes(config.get("array.chunk-size"))
+    return found
 
 
 @record(frozen=True)

@@ -106,15 +106,16 @@ class TorchGroup:
         store = self._group.get_group_store()
         key = f"{self._place}/{key}"
         store.set(f"{key}/{self.rank}", text)
-        found: dict[int, str] = {}
+        found = {self.rank: text}
         end = time.monotonic() + seconds
         for rank in range(self.size):
             left = max(end - time.monotonic(), 0.01)
             try:
-                store.wait([f"{key}/{rank}"], timedelta(seconds=left))
-            except RuntimeError:  # which DistStoreError is
+                if rank != self.rank:
+                    store.wait([f"{key}/{rank}"], timedelta(seconds=left))
+                    found[rank] = store.get(f"{key}/{rank}").decode()
+            except RuntimeError:  # it does not come, or the store has gone with it
                 continue
-            found[rank] = store.get(f"{key}/{rank}").decode()
         if len(found) == self.size:  # all have read what was said before this
             if self._said is not None:
                 store.delete_key(self._said)

@@ -79,7 +79,7 @@ class Opaque:
 
     @property
     def launches(self) -> bool:
-        """Whether it does something."""
+        """Tell that it does something."""
         return not self.awaits
 
 

@@ -26,7 +26,7 @@ __all__ = ["FixedMemory", "can_be_captured", "fix_memory", "sequenced"]
 
 @record(frozen=True)
 class FixedMemory:
-    """What a program ran, and the arrays that its exchanges carry.
+    """The launches of a program with the arrays that its exchanges carry.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class FixedMemory:
 
 
 def can_be_captured(spec: Any) -> bool:
-    """Whether a call in Python can be part of a GPU's graph."""
+    """True if a call in Python can be part of a GPU's graph."""
     return isinstance(spec, Opaque) and (spec.awaits or (
         spec.exchange is not None and spec.exchange.on_stream is not None))
 
@@ -104,7 +104,7 @@ def _copy(x: Any, given: Any, made: Value, into: Any) -> Logged:
 
 
 def _is_dense(x: Any) -> bool:
-    """Whether elements follow one another as in C."""
+    """True if elements follow one another as in C."""
     array, step = describe(x), 1
     for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if n != 1 and s != step:
