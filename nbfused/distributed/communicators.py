@@ -92,7 +92,7 @@ class Communicator:
 
     @property
     def on_stream(self) -> Callable[[int], AbstractContextManager[None]] | None:
-        """See `Engine.on_stream`; None where ranks tell one another of every call."""
+        """`Engine.on_stream`; None where ranks tell one another of every call."""
         return None if config.debug else self._engine.on_stream
 
     def release(self) -> None:
