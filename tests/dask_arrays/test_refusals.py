@@ -89,6 +89,24 @@ def test_dtypes_without_kernels():
         ops.swish(x)
 
 
+def test_chunks_without_kernels():
+    """Found by what the array says of them, before anything is computed."""
+    masked = da.ma.masked_less(lazy(X), 0)
+    with refused(KernelTypeError, "x", "MaskedArray", "dask.array.ma.filled"):
+        ops.sum(masked)
+
+    class Own:
+        shape, dtype, ndim, size = X.shape, X.dtype, 2, X.size
+
+        def __getitem__(self, at):
+            return self
+
+        __array_function__ = __array_ufunc__ = lambda *args, **kwargs: NotImplemented
+
+    with refused(KernelTypeError, "x", "chunks are Own", "map_blocks"):
+        ops.swish(da.from_array(Own(), chunks=4, asarray=False, meta=Own()))
+
+
 def test_a_chunk_of_another_dtype_than_its_array_says():
     x = da.from_array(X, chunks=4).map_blocks(lambda b: b.astype("f4"), dtype="f8",
                                               meta=X[:0])

@@ -99,6 +99,10 @@ def engine_of(comm: Any) -> Engine:
             home = import_module(f".{kind.home}", __package__)
             made: Engine = getattr(home, kind.engine)(comm)
             return made
+    if type(comm) is int:  # what `torch.distributed.new_group` gives to others
+        raise KernelTypeError(
+            f"'comm' is the number {comm}, as of a group that this process is not in; "
+            "let only its members call this")
     raise KernelTypeError(
         f"'comm' is a {type(comm).__name__}; expected a process group of "
         "torch.distributed (torch.distributed.group.WORLD), a communicator of mpi4py "
