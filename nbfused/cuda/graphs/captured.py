@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from ..runtime.driver import check
@@ -16,6 +18,22 @@ __all__ = ["Captured", "CapturedNode"]
 #: watches NCCL, and the library itself may do what a capture would forbid them.
 _RELAXED = 2
 _NON_BLOCKING = 1
+_LOCK = threading.Lock()
+
+
+@cache
+def _stream(ordinal: int) -> ctypes.c_void_p:
+    """A stream of a device to capture on, never given back: libraries may note it.
+
+    Its kernels go before others, which wait for what they carry.
+    """
+    library, stream = driver_library(), ctypes.c_void_p()
+    least, most = ctypes.c_int(), ctypes.c_int()
+    check((library.cuCtxGetStreamPriorityRange(ctypes.byref(least),
+                                               ctypes.byref(most)),))
+    check((library.cuStreamCreateWithPriority(
+        ctypes.byref(stream), ctypes.c_uint(_NON_BLOCKING), most),))
+    return stream
 
 
 class Captured:
@@ -23,6 +41,8 @@ class Captured:
 
     Parameters
     ----------
+    ordinal
+        The number of the device.
     enqueue
         ``enqueue(stream)`` calls the library.
 
@@ -32,23 +52,17 @@ class Captured:
         It does what no graph can hold.
     """
 
-    def __init__(self, enqueue: Callable[[int], None]) -> None:
+    def __init__(self, ordinal: int, enqueue: Callable[[int], None]) -> None:
         library = driver_library()
         self.graph, self._destroy = ctypes.c_void_p(), library.cuGraphDestroy
-        stream, least, most = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
-        check((library.cuCtxGetStreamPriorityRange(
-            ctypes.byref(least), ctypes.byref(most)),))
-        check((library.cuStreamCreateWithPriority(  # others wait for what it carries
-            ctypes.byref(stream), ctypes.c_uint(_NON_BLOCKING), most),))
-        try:
+        with _LOCK:
+            stream = _stream(ordinal)
             check((library.cuStreamBeginCapture_v2(stream, ctypes.c_int(_RELAXED)),))
             try:
                 enqueue(stream.value or 0)
             finally:
                 code = library.cuStreamEndCapture(stream, ctypes.byref(self.graph))
             check((code,))
-        finally:
-            library.cuStreamDestroy_v2(stream)
 
     def __del__(self) -> None:
         """Give it back; graphs that have taken it in have a copy."""

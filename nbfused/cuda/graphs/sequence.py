@@ -327,7 +327,7 @@ class GraphSequence:
                      if isinstance(c, SequencedExchange)}
         with self._where.current() if exchanges else nullcontext():
             for k, call in exchanges.items():
-                self._captured[k] = Captured(call.enqueue)
+                self._captured[k] = Captured(self._where.ordinal, call.enqueue)
                 call.captures.add(self)
 
     def __call__(self, addresses: Sequence[int], numbers: Sequence[Any],
