@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, wraps
 from hashlib import blake2b
@@ -32,6 +33,8 @@ __all__ = ["average", "value_and_grad"]
 #: Bytes of gradients that are summed at once: enough for the bandwidth of NVLink, few
 #: enough that the first are under way early; benchmarks/notes/distributed.md#buckets.
 BUCKET = 4 << 20
+#: The part of a bucket that is not summed by itself at the end.
+_LAST = 4
 #: Letters of a bucket's description.
 _LONG = 160
 
@@ -137,13 +140,16 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
         if call.open:
             return _afterwards(plain(*args, **kwargs), group, has_aux)
         kind = _Buckets if find_traced(call.targets) is None else _TracedBuckets
-        buckets = kind(group, bucket, [
+        buckets = kind(group, bucket, ["the value", *(
             name for k, tree in zip(places, call.trees, strict=True)
-            for name in tree.paths(f"argument {k}")])
-        value = all_reduce(call.result(), group, "mean")
-        call.pull_plainly(output, buckets.add)
-        grads = call.by_argument([call.given_back(as_variable(g))
-                                  for g in buckets.finish()])
+            for name in tree.paths(f"argument {k}"))])
+        buckets.left = sum(map(_bytes, call.targets))
+        buckets.add(0, output.detach().data)
+        call.pull_plainly(output, lambda k, gradient: buckets.add(k + 1, gradient))
+        total, *found = buckets.finish()
+        total = ops.multiply(total, 1.0)  # a bucket takes more memory than a number
+        value, *found = [call.given_back(as_variable(x)) for x in (total, *found)]
+        value, grads = call.form.build([value]), call.by_argument(found)
         value = (value, call.aux) if has_aux else value
         return value, grads[0] if single else grads
 
@@ -160,23 +166,35 @@ def _afterwards(found: Any, group: Communicator, has_aux: bool) -> Any:
 
 
 class _Buckets:
-    """Sums gradients over ranks as they come, several at once."""
+    """Sums gradients over ranks as they come, several at once.
+
+    Attributes
+    ----------
+    left
+        Bytes of gradients that are still to come.
+    """
 
     def __init__(self, group: Communicator, size: int, names: Sequence[str]) -> None:
         self._group, self._size, self._names = group, size, names
         self._made: list[Any] = [None]*len(names)
         self._waiting: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._held: Counter[tuple[Any, ...]] = Counter()
         self._begun: list[Callable[[], object]] = []
+        self.left = 0
 
     def add(self, number: int, gradient: Any) -> None:
-        """Take a gradient; the sum begins when there are enough of its kind."""
+        """Take a gradient; the sum begins when there are enough of its kind.
+
+        It waits for what comes last if that is little, and would be a sum by itself.
+        """
         array = describe(gradient)
-        kind = array.dtype, *array.place
-        row = self._waiting.setdefault(kind, [])
-        row.append((number, gradient))
-        held = sum(prod(g.shape) for _, g in row)*array.dtype.itemsize
-        if held >= self._size:
+        kind, size = (array.dtype, *array.place), _bytes(gradient)
+        self._waiting.setdefault(kind, []).append((number, gradient))
+        self._held[kind] += size
+        self.left -= size if number else 0
+        if self._held[kind] >= self._size and not 0 < self.left < self._size/_LAST:
             self._begin(self._waiting.pop(kind))
+            del self._held[kind]
 
     def finish(self) -> list[Any]:
         """The averages, views of the buckets."""
@@ -215,6 +233,7 @@ class _TracedBuckets:
         self._group, self._size, self._names = group, size, names
         self._made: list[Any] = [None]*len(names)
         self._found: list[tuple[int, Any]] = []
+        self.left = 0
 
     def add(self, number: int, gradient: Any) -> None:
         """Take a gradient."""
@@ -224,11 +243,10 @@ class _TracedBuckets:
         """The averages."""
         large, small = list[Any](), dict[Any, Any]()
         for number, gradient in self._found:
-            dtype = dtype_of(gradient)
-            if prod(extents(gradient))*dtype.itemsize >= self._size:
+            if number and _bytes(gradient) >= self._size:
                 large.append([(number, gradient)])
             else:
-                small.setdefault(dtype, []).append((number, gradient))
+                small.setdefault(dtype_of(gradient), []).append((number, gradient))
         for row in (*large[:-1], *self._divided(small.values()), *large[-1:]):
             self._sum(row)
         return self._made
@@ -238,7 +256,7 @@ class _TracedBuckets:
         for row in rows:
             held, begin = 0, 0
             for k, (_, gradient) in enumerate(row):
-                held += prod(extents(gradient))*dtype_of(gradient).itemsize
+                held += _bytes(gradient)
                 if held >= self._size:
                     yield row[begin:k + 1]
                     held, begin = 0, k + 1
@@ -270,6 +288,10 @@ def _described(parts: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
         return listed
     digest = blake2b(listed.encode(), digest_size=8).hexdigest()
     return f"{len(parts)} arrays: {listed[:_LONG]}… ({digest})"
+
+
+def _bytes(x: Any) -> int:
+    return prod(extents(x))*dtype_of(x).itemsize
 
 
 def _by_dtype(leaves: Sequence[Any]) -> dict[np.dtype, list[int]]:
