@@ -8,6 +8,8 @@ from itertools import product
 from math import ceil, prod
 from typing import Any
 
+import numpy as np
+
 from ...scalar.typing.types import compute_dtype
 from ...specs import Contract, Map
 from ...specs.combine import COMBINES
@@ -122,7 +124,15 @@ class Products:
         for at in product(*map(range, _counts(a, len(first)))):
             place = dict(zip(first, at, strict=True))
             one = self.block(_nested(a, at), _nested(b, [place[k] for k in second]))
-            found = one if found is None else self.merge([found, one])
+            found = one if found is None else self._added(found, one)
+        return found
+
+    def _added(self, found: Any, one: Any) -> Any:
+        """The sum of two products; the first is this task's own, to be written to."""
+        if self.merge.dtypes[0].kind == "b":
+            return self.merge([found, one])
+        with np.errstate(all="ignore"):  # as kernels, which do not warn
+            found += one
         return found
 
     def __dask_tokenize__(self) -> Any:
