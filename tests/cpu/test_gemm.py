@@ -231,8 +231,8 @@ assert made == [1000.0]*12, made
 
 def test_the_first_product_of_several_threads_at_once():
     """Each had kernels of its own, and those of one were forgotten while it ran."""
-    done = subprocess.run([sys.executable, "-c", _FIRST], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([sys.executable, "-c", _FIRST], capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
