@@ -34,30 +34,15 @@ class DaskLibrary:
         Raises
         ------
         KernelTypeError
-            A dtype without kernels, or chunks of a library without.
+            A dtype without kernels.
         ShapeError
             Chunks of unknown sizes.
         """
         check_dtype(x.dtype, name)
-        if type(x._meta) is not np.ndarray:
-            self._check_chunks(x._meta, name)
         if any(map(isnan, x.shape)):
             raise ShapeError(
                 f"{name} is a Dask array with chunks of unknown sizes, {x.chunks}; "
                 f"expected known ones: call {name}.compute_chunk_sizes() first")
-
-    @staticmethod
-    def _check_chunks(meta: Any, name: str) -> None:
-        """Refuse chunks of another library, before any is computed."""
-        from ..detect import is_array
-
-        masked = isinstance(meta, np.ma.MaskedArray)
-        if masked or not is_array(meta):
-            fill = "dask.array.ma.filled(x, value)" if masked else \
-                "map_blocks(function, dtype=...) to convert them"
-            raise KernelTypeError(
-                f"{name} is a Dask array whose chunks are {type(meta).__name__}; "
-                f"expected NumPy's or CuPy's: use {fill}")
 
     def describe(self, x: Any, name: str) -> Array:
         """Raise the error for an array that is not in memory."""

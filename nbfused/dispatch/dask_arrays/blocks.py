@@ -86,6 +86,19 @@ def _check_array(spec: Spec, name: str, x: Any) -> None:
             "one call takes arrays of one library: use dask.array.from_array("
             f"{name}, chunks=-1)")
     library.check(x, name)  # type: ignore[attr-defined]
+    if type(x._meta) is not np.ndarray:
+        _check_chunks(x._meta, name)
+
+
+def _check_chunks(meta: Any, name: str) -> None:
+    """Refuse chunks of a library without kernels, before any is computed."""
+    masked = isinstance(meta, np.ma.MaskedArray)
+    if masked or not is_array(meta):
+        fill = "dask.array.ma.filled(x, value)" if masked else \
+            "map_blocks(function, dtype=...) to convert them"
+        raise KernelTypeError(
+            f"{name} is a Dask array whose chunks are {type(meta).__name__}; expected "
+            f"NumPy's or CuPy's: use {fill}")
 
 
 def array_module() -> Any:
