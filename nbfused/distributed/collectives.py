@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import ops
 from ..arrays import Array, describe, dtype_of
-from ..arrays.traced import extents
-from ..autograd import Function
+from ..arrays.traced import extents, find_traced
+from ..autograd import Function, Variable
 from ..autograd.graph import COPY
 from ..dispatch import execute
 from ..errors import KernelTypeError, RangeError, ShapeError
@@ -319,9 +319,14 @@ def _carried(name: str, x: Any, group: Communicator, carry: _Carry, shape: Shape
     how |= {"what": what} if what else {}
 
     def prepare(given: Any) -> tuple[Any, Any]:
-        group.check(name, given, reduced, how)
-        return _dense(given), _empty(describe(given, "x"), shape)
+        array = describe(given, "x")
+        group.check(name, array, reduced, how)
+        return _dense(given, array), _empty(array, shape)
 
+    if find_traced((x,)) is None:  # 40 µs less than by an Exchange
+        source, target = prepare(x.data if isinstance(x, Variable) else x)
+        group.reporting(name, carry)(source, target)
+        return Variable(target) if isinstance(x, Variable) else target
     if begin is not None:
         begin = partial(_begun, group, name, begin)
     return Exchange(name, shape, dtype_of(x), prepare,
@@ -335,9 +340,8 @@ def _begun(group: Communicator, name: str, begin: Callable[..., Callable[[], obj
     return group.reporting(name, group.reporting(name, begin)(source, target))
 
 
-def _dense(x: Any) -> Any:
+def _dense(x: Any, array: Array) -> Any:
     """An array whose elements follow one another: itself, or a copy."""
-    array = describe(x, "x")
     step = 1
     for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if n != 1 and s != step:

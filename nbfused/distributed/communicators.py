@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from ..arrays import canonical_device, describe
+from ..arrays import Array, canonical_device
 from ..config import config
 from ..errors import (
     DeviceError,
@@ -104,8 +104,9 @@ class Communicator:
         for one in tuple(self.captures):
             one.release()
 
-    def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
-        """Check that the engine carries `x`, and that all ranks call alike.
+    def check(self, name: str, array: Array, reduced: bool,
+              how: Mapping[str, Any]) -> None:
+        """Check that the engine carries an array, and that all ranks call alike.
 
         Raises
         ------
@@ -117,7 +118,6 @@ class Communicator:
             A rank calls another operation, or with another shape, dtype or argument,
             or does not call in time.
         """
-        array = describe(x, "x")
         why = self._engine.refuse(array.dtype, canonical_device(array.device), reduced)
         if why is not None:
             error = KernelTypeError if "combines" in why else DeviceError

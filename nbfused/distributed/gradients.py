@@ -216,7 +216,8 @@ class _Buckets:
             ops.multiply(gradient, 1.0/self._group.size, out=place)
             self._made[number], start = place, end
         what = _described(tuple([(self._names[k], tuple(g.shape)) for k, g in row]))
-        self._group.check("all_reduce", flat, True, {"op": "sum", "what": what})
+        self._group.check("all_reduce", describe(flat), True,
+                          {"op": "sum", "what": what})
         start_sum = self._group.reporting("all_reduce", self._group.engine.start_sum)
         self._begun.append(self._group.reporting("all_reduce", start_sum(flat, flat)))
 
