@@ -59,6 +59,8 @@ class SegmentedPlan:
                  read: Read) -> None:
         self._program, self._parts, self._read = program, tuple(parts), read
         self._numbers = tuple(program.numbers)
+        #: Addresses of arguments that did not share memory, the last ones.
+        self._apart: tuple[int, ...] | None = None
 
     @property
     def headers(self) -> Headers | None:
@@ -87,8 +89,9 @@ class SegmentedPlan:
         for number in self._numbers:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in program.checks if not run_check(c, env)]
-        if program.stores:
+        if program.stores and pointers != self._apart:  # most calls are like the last
             check_apart(program.stores, given)
+            self._apart = pointers
         for part in self._parts:
             if isinstance(part, Segment):
                 part.run(env, self._read)
