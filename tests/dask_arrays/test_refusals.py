@@ -115,6 +115,17 @@ def test_a_chunk_of_another_dtype_than_its_array_says():
             call(x).compute(scheduler="synchronous")
 
 
+def test_a_chunk_of_another_shape_than_its_array_says():
+    """A mean was divided by the number of elements that the array says it has."""
+    x = da.from_array(X, chunks=(4, 8)).map_blocks(lambda b: b[:-1])
+    y = da.from_array(X, chunks=(4, 8)).map_blocks(lambda b: b[0], dtype="f8")
+    for call in (ops.swish, ops.mean, ops.softmax, lambda x: ops.add(x, 1.0),
+                 lambda x: ops.var(x, axis=0)):
+        for z in (x, y):
+            with pytest.raises(ShapeError, match=r"a chunk has shape.*chunks="):
+                call(z).compute(scheduler="synchronous")
+
+
 def test_indices_out_of_range_are_found_in_their_chunk():
     x = lazy(X)
     for bad in (12, -13):

@@ -226,6 +226,19 @@ def test_a_sum_is_awaited_before_it_is_read(comm, monkeypatch):
     assert seen == [1]*4
 
 
+def test_what_is_begun_is_awaited_though_nobody_reads_it(comm, monkeypatch):
+    monkeypatch.setattr(Twins, "on_stream", None)
+
+    @nf.fuse
+    def f(x):
+        distributed.all_reduce(x + 1, comm)
+        return distributed.all_reduce(x + 2, comm)
+
+    for _ in range(4):
+        np.testing.assert_array_equal(f(np.arange(3.0)), 2*np.arange(3.0) + 4)
+        assert comm.engine.under_way == 0
+
+
 def test_nothing_is_stored_if_a_call_fails(comm, monkeypatch):
     monkeypatch.setattr(Twins, "on_stream", None)
     gradients = distributed.value_and_grad(loss, comm, bucket=1)

@@ -77,8 +77,7 @@ def _summed(call: Call, a: Any, b: Any, form: Bound) -> Any:
     for first in range(0, counts[longest], each):
         some = [(_part(x, labels, longest, slice(first, first + each)), labels)
                 for x, labels in ((a, form.a), (b, form.b))]
-        parts.append(blockwise(work, call.spec.name, form.out, some, kept,
-                               align_arrays=False))
+        parts.append(blockwise(work, call.spec.name, form.out, some, kept))
     while len(parts) > 1:
         parts = [blockwise(Total(merge), call.spec.name, form.out,
                            [(x, form.out) for x in parts[k:k + _PARTS]], kept)

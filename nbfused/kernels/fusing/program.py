@@ -13,7 +13,7 @@ from ...dispatch import execute
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import View
-from ...specs.fusion.graph import Launch, Value
+from ...specs.fusion.graph import Launch, Value, live
 from ...specs.fusion.order import begun_early
 from ...specs.fusion.partition import partition
 from ...support import trees
@@ -145,6 +145,8 @@ class Program:
         """
         wanted = [*tree_values(outputs), *stores.values(),
                   *(v for _, v in trace.checks), *effects]
+        if trace.exchanges:
+            wanted += _ends(trace, wanted)
         launches = begun_early(
             partition(trace.nodes, wanted, trace.name, stores, whole),
             begins=lambda one: isinstance(one.spec, Opaque) and bool(one.spec.exchange),
@@ -211,6 +213,14 @@ class Program:
                     copied = Launch(COPY, (new,), (Value(own.shape, own.type),))
                     log.append(Logged(copied, (env[new],), (env[own],), (env[own],)))
         return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
+
+
+def _ends(trace: Trace, wanted: Sequence[Value]) -> list[Value]:
+    """The ends of what is begun, whose results nobody may want."""
+    begun = set(live(trace.nodes, wanted))
+    return [node.outputs[0] for node in trace.nodes
+            if isinstance(node.spec, Opaque) and node.spec.awaits
+            and not begun.isdisjoint(node.sources)]
 
 
 def data_of(x: Any) -> Any:
