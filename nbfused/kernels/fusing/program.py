@@ -179,10 +179,16 @@ class Program:
         self.direct.reverse()
         self.last.reverse()
 
-    def run(self, arguments: Sequence[Any], log: list[Logged] | None = None) -> Any:
+    def run(self, arguments: Sequence[Any], log: list[Logged] | None = None,
+            apart: bool = False) -> Any:
         """Compute the outputs from the arguments.
 
-        What is launched is added to `log`.
+        Parameters
+        ----------
+        log
+            To which is added what is launched.
+        apart
+            Whether those that are changed share no memory, but with views of theirs.
 
         Raises
         ------
@@ -195,7 +201,7 @@ class Program:
         for number in self.numbers:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in self.checks if not run_check(c, env)]
-        if self.stores:
+        if self.stores and not apart:
             check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
         like = data_of(like)

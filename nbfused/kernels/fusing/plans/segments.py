@@ -48,7 +48,7 @@ class Segment:
             found = read(arguments)
             if found is not None and found[0] == self.layout:
                 made = self.plan.run(arguments, found[1])
-        results = self.program.run(arguments) if made is None else made[0]
+        results = self.program.run(arguments, apart=True) if made is None else made[0]
         env.update(zip(self.program.outputs, results, strict=True))
 
 
