@@ -52,7 +52,8 @@ def average(tree: Any, comm: Any) -> Any:
     Returns
     -------
     tree
-        Of the same structure; arrays of one dtype are summed at once.
+        Of the same structure; arrays of one dtype are summed at once, in `nf.fuse`
+        large ones by themselves, the last ones of the tree first.
 
     Raises
     ------
@@ -71,6 +72,11 @@ def average(tree: Any, comm: Any) -> Any:
     """
     leaves, form = flatten(tree)
     group, names = given(comm), form.paths("tree")
+    if find_traced(leaves) is not None:
+        buckets = _TracedBuckets(group, BUCKET, ["the value", *names])
+        for k in reversed(range(len(leaves))):  # gradients of last layers come first
+            buckets.add(k + 1, leaves[k])
+        return form.build(buckets.finish()[1:])
     made = list(leaves)
     for numbers in _by_dtype(leaves).values():
         flat = ops.concatenate([ops.reshape(leaves[k], (-1,)) for k in numbers])

@@ -226,6 +226,23 @@ def test_a_sum_is_awaited_before_it_is_read(comm, monkeypatch):
     assert seen == [1]*4
 
 
+def test_averages_begin_with_the_last_arrays(comm, monkeypatch):
+    """Their gradients are the first; the small ones come before the last sum."""
+    monkeypatch.setattr(Twins, "on_stream", None)
+    monkeypatch.setattr("nbfused.distributed.gradients.BUCKET", 64)
+
+    @nf.fuse
+    def f(p):
+        return distributed.average([x*2.0 for x in p], comm)
+
+    given = [np.ones((3, 3)), np.ones(2), np.full((3, 5), 2.0), np.ones(4)]
+    for _ in range(4):
+        comm.engine.calls.clear()
+        for a, b in zip(f(given), given, strict=True):
+            np.testing.assert_array_equal(a, 2*b)
+        assert comm.engine.calls == [(3, 5), (6,), (3, 3)]
+
+
 def test_what_is_begun_is_awaited_though_nobody_reads_it(comm, monkeypatch):
     monkeypatch.setattr(Twins, "on_stream", None)
 
