@@ -4,6 +4,10 @@ A training step of a perceptron with the batch of each rank, beside PyTorch's
 DistributedDataParallel; a cross entropy whose classes are split over ranks, both ways;
 how long processes take to start.  PyTorch starts the group, NCCL carries.  Losses and
 gradients are compared with those of one process before anything is timed.
+
+``--profile`` prints the kernels of a fused step of rank 0 by their start, ``--bucket``
+the bytes of gradients that are summed at once, and ``--segments`` leaves NCCL's calls
+out of the CUDA graph.
 """
 
 from __future__ import annotations
@@ -38,9 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print seconds by one process and by several, and the ratio of throughputs."""
     given = _parser().parse_args(argv)
     if given.rank is not None:
-        print(json.dumps(_measured(given.rank, given.size, given.port)))
+        print(json.dumps(_measured(given)))
         return 0
-    alone, together = (_processes(n) for n in (1, given.size))
+    alone, together = (_processes(n, given) for n in (1, given.size))
     found = {"one": alone, "several": together, "size": given.size}
     for name, seconds in together.items():
         if name not in alone or name == "start":
@@ -56,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _processes(size: int) -> dict[str, float]:
+def _processes(size: int, given: argparse.Namespace) -> dict[str, float]:
     """Start as many, and what the first one measured."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -64,17 +68,22 @@ def _processes(size: int) -> dict[str, float]:
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     started = [subprocess.Popen(
         [sys.executable, "-m", "benchmarks.ranks", "--rank", str(rank), "--size",
-         str(size), "--port", str(port)], env=environment, text=True,
-        stdout=subprocess.PIPE) for rank in range(size)]
+         str(size), "--port", str(port), "--bucket", str(given.bucket),
+         *(["--profile"] if given.profile else []),
+         *(["--segments"] if given.segments else [])],
+        env=environment, text=True, stdout=subprocess.PIPE) for rank in range(size)]
     printed = [p.communicate()[0] for p in started]
     if any(p.returncode for p in started):
         raise SystemExit("a rank failed: see above")
-    found: dict[str, float] = json.loads(printed[0].splitlines()[-1])
+    *lines, last = printed[0].splitlines()
+    print("\n".join(lines))
+    found: dict[str, float] = json.loads(last)
     return found
 
 
-def _measured(rank: int, size: int, port: int) -> dict[str, float]:
+def _measured(given: argparse.Namespace) -> dict[str, float]:
     """Seconds of each program on this rank."""
+    rank, size = given.rank, given.size
     begin = time.perf_counter()
     import torch
     import torch.distributed as dist
@@ -85,10 +94,37 @@ def _measured(rank: int, size: int, port: int) -> dict[str, float]:
     dist.init_process_group("nccl", rank=rank, world_size=size,
                             device_id=torch.device("cuda", rank))
     comm = distributed.communicator(dist.group.WORLD)
-    for name, step in (*_training(comm), *_splitting(comm)):
+    if given.segments:
+        comm.engine.on_stream = None
+    for name, step in (*_training(comm, given.bucket), *_splitting(comm)):
         found[name] = _seconds(step)
+        if given.profile and "fuse" in name:
+            lines = _profiled(step)
+            if rank == 0:
+                print(f"\n{name}, {size} ranks: start, duration [us], stream, kernel")
+                print("\n".join(lines))
+    comm.release()
     dist.destroy_process_group()
     return found
+
+
+def _profiled(step: Step) -> list[str]:
+    """The kernels of the second of three steps in the order of their start."""
+    import torch
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
+        for _ in range(3):
+            step()
+            torch.cuda.synchronize()
+    events = sorted([e for e in profiler.events() if e.device_type == DeviceType.CUDA],
+                    key=lambda e: e.time_range.start)
+    each = len(events)//3
+    events = events[each:2*each]
+    begin = events[0].time_range.start if events else 0
+    return [f"{e.time_range.start - begin:8.1f} {e.time_range.elapsed_us():8.1f} "
+            f"{e.device_resource_id:4} {e.name[:70]}" for e in events]
 
 
 def _seconds(step: Step) -> float:
@@ -110,7 +146,8 @@ def _seconds(step: Step) -> float:
     return statistics.median(turns)
 
 
-def _training(comm: distributed.Communicator) -> list[tuple[str, Step]]:
+def _training(comm: distributed.Communicator,
+              bucket: int) -> list[tuple[str, Step]]:
     """Steps of gradient descent, each rank with a batch of its own."""
     import torch
     import torch.nn.functional as F
@@ -157,8 +194,8 @@ def _training(comm: distributed.Communicator) -> list[tuple[str, Step]]:
         optimizer.step()
         return value
 
-    eager = distributed.value_and_grad(loss, comm) if comm.size > 1 else \
-        nf.value_and_grad(loss)
+    eager = nf.value_and_grad(loss) if comm.size == 1 else \
+        distributed.value_and_grad(loss, comm, bucket=bucket)
     compiled = nf.fuse(trained(eager))
     plain = trained(eager)
     ours, fused = ([p.clone() for p in start] for _ in range(2))
@@ -203,6 +240,10 @@ def _parser() -> argparse.ArgumentParser:
                                      description=__doc__)
     parser.add_argument("--size", type=int, default=2, help="GPUs and processes")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--profile", action="store_true", help="print kernels")
+    parser.add_argument("--bucket", type=int, default=4 << 20, help="bytes")
+    parser.add_argument("--segments", action="store_true",
+                        help="leave collectives out of CUDA graphs")
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     return parser

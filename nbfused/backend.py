@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSet, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from .errors import KernelTypeError
 from .support.records import record
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Foreseen", "Launcher",
            "Native",
            "NativeBackend", "NativeKernel", "NativeModule", "NumberOf", "SequenceStart",
-           "SequencedCall", "Signature", "Start", "builder"]
+           "SequencedCall", "SequencedExchange", "Signature", "Start", "builder"]
 
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]
@@ -140,6 +140,27 @@ class SequencedCall:
     outputs: int
 
 
+@record(frozen=True, eq=False)
+class SequencedExchange:
+    """A call between processes in a sequence, of arrays that are always the same.
+
+    Attributes
+    ----------
+    enqueue
+        ``enqueue(stream)`` puts it on a stream that is being captured.
+    spans
+        The memory of what is sent and of what is received: which address of the run,
+        and the first byte and the one after the last.
+    captures
+        Where a sequence enters itself that holds it; its ``release()`` gives it back.
+    """
+
+    enqueue: Callable[[int], None]
+    spans: tuple[tuple[int, int, int], ...]
+    captures: MutableSet[Any]
+    outputs: ClassVar[int] = 1
+
+
 @record(frozen=True)
 class Foreseen:
     """A call that is going to be made.
@@ -207,15 +228,15 @@ class Backend(Protocol):
     which the first is its default; without it that is ``"cpu"`` if it owns it, else
     ``"name:0"``, and `nbfused.backends` lists no other.  ``start(device, meanwhile)``
     starts a device at its first array, while `meanwhile` imports what a kernel needs.
-    ``sequence(calls)`` is a `SequenceStart` for calls (`SequencedCall`) that are always
-    started in this order, or None.  ``headers(kind, ranks)`` is a function that reads
-    as many arrays of a library's type `kind` at once, faster than `arrays.Reading`: it
-    gives their layouts, as an object that is equal for equal ones, and their addresses,
-    or None; the ranks are those of most calls.  ``ahead(calls)`` compiles side by side
-    what calls (`Foreseen`) need and launches nothing; what it cannot compile is left to
-    the calls themselves.  ``direct_calls(otherwise, unset)`` is a `Direct`, whose
-    function calls `otherwise` where it knows nothing, or where one of two context
-    variables has a value; or None.
+    ``sequence(calls)`` is a `SequenceStart` for calls (`SequencedCall`, on GPUs
+    `SequencedExchange` too) that are always started in this order, or None.
+    ``headers(kind, ranks)`` is a function that reads as many arrays of a library's type
+    `kind` at once, faster than `arrays.Reading`: it gives their layouts, as an object
+    that is equal for equal ones, and their addresses, or None; the ranks are those of
+    most calls. ``ahead(calls)`` compiles side by side what calls (`Foreseen`) need and
+    launches nothing; what it cannot compile is left to the calls themselves.
+    ``direct_calls(otherwise, unset)`` is a `Direct`, whose function calls `otherwise`
+    where it knows nothing, or where one of two context variables has a value; or None.
     """
 
     name: str

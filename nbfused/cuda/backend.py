@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Native,
         NativeModule,
         SequencedCall,
+        SequencedExchange,
         SequenceStart,
         Signature,
     )
@@ -79,11 +80,12 @@ class CudaBackend(GpuBackend):
 
         return builder(_BUILDERS, spec, __package__)(spec, signature)
 
-    def sequence(self, calls: Sequence[SequencedCall]) -> SequenceStart | None:
+    def sequence(self, calls: Sequence[SequencedCall | SequencedExchange],
+                 ) -> SequenceStart | None:
         """A graph of calls on one device, if there are enough of them."""
-        from .graphs.sequence import LEAST, GraphSequence
+        from .graphs.sequence import make_sequence
 
-        return GraphSequence(calls) if len(calls) >= LEAST else None
+        return make_sequence(calls)
 
     def headers(self, kind: type, ranks: Sequence[int]) -> Any:
         """Read tensors by machine code: see `Backend`."""

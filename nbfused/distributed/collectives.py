@@ -7,22 +7,24 @@ ranks is its own adjoint, and collecting parts is that of summing and parting.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..arrays import Array, describe, dtype_of
-from ..arrays.traced import extents
-from ..autograd import Function
+from ..arrays.traced import extents, find_traced
+from ..autograd import Function, Variable
 from ..autograd.graph import COPY
 from ..dispatch import execute
 from ..errors import KernelTypeError, RangeError, ShapeError
-from ..kernels.fusing.calling.callback import Callback
+from ..kernels.fusing.calling.exchange import Exchange
 from ..specs.base import Shape
 from .communicators import Communicator, given
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+__all__ = ["AllReduce", "all_gather", "all_reduce", "all_to_all", "broadcast",
+           "gathered", "reduce_scatter"]
 
 _REDUCTIONS = ("sum", "mean", "max", "min")
 
@@ -74,7 +76,7 @@ def all_reduce(x: Any, comm: Any, op: str = "sum") -> Any:
     if op in ("max", "min"):
         _check_ordered("all_reduce", x, op)
         return Extremum.apply(x, group, op)
-    total = AllReduce.apply(x, group)
+    total = AllReduce.apply(x, group, "")
     return ops.multiply(total, 1.0/group.size) if op == "mean" else total
 
 
@@ -210,14 +212,18 @@ def broadcast(x: Any, comm: Any, root: int = 0) -> Any:
 
 
 class AllReduce(Function):
+    """A sum of `what`, a text that has to be the same on every rank."""
+
     @staticmethod
-    def forward(ctx: Any, x: Any, group: Communicator) -> Any:
-        ctx.group = group
-        return _reduced(x, group, "sum")
+    def forward(ctx: Any, x: Any, group: Communicator, what: str) -> Any:
+        """Sum the arrays."""
+        ctx.group, ctx.what = group, what
+        return _reduced(x, group, "sum", what)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return AllReduce.apply(g, ctx.group), None
+        """Sum the cotangents."""
+        return AllReduce.apply(g, ctx.group, ctx.what), None, None
 
 
 class Extremum(Function):
@@ -233,16 +239,15 @@ class Extremum(Function):
         x, found = ctx.saved_tensors
         has = ops.logical_or(ops.equal(x, found), ops.isnan(x))
         share = ops.where(has, ops.ones_like(x), ops.zeros_like(x))
-        count = AllReduce.apply(share, ctx.group)
-        return AllReduce.apply(g, ctx.group)*share/count, None, None
+        count = AllReduce.apply(share, ctx.group, "")
+        return AllReduce.apply(g, ctx.group, "")*share/count, None, None
 
 
 class AllGather(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, group: Communicator) -> Any:
         ctx.group = group
-        shape = (group.size, *extents(x))
-        return _carried("all_gather", x, group, group.engine.all_gather, shape)
+        return gathered(x, group)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -281,39 +286,62 @@ class Broadcast(Function):
             execute(COPY, (source,), out=(target,), dtypes=(dtype_of(source),))
             group.engine.broadcast(target, root)
 
-        return _carried("broadcast", x, group, carry, extents(x), root=root)
+        return _carried("broadcast", x, group, carry, extents(x), captured=False,
+                        root=root)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        total = AllReduce.apply(g, ctx.group)
+        total = AllReduce.apply(g, ctx.group, "")
         here = ctx.group.rank == ctx.root
         return total if here else ops.multiply(total, 0.0), None, None
 
 
-def _reduced(x: Any, group: Communicator, op: str) -> Any:
+def gathered(x: Any, group: Communicator, what: str = "") -> Any:
+    """The arrays of all ranks, the rank in front; `what` as of `AllReduce`."""
+    return _carried("all_gather", x, group, group.engine.all_gather,
+                    (group.size, *extents(x)), what=what)
+
+
+def _reduced(x: Any, group: Communicator, op: str, what: str = "") -> Any:
     def carry(source: Any, target: Any) -> None:
         group.engine.all_reduce(source, target, op)
 
-    return _carried("all_reduce", x, group, carry, extents(x), reduced=True, op=op)
+    return _carried("all_reduce", x, group, carry, extents(x), reduced=True,
+                    begin=group.engine.start_sum if op == "sum" else None,
+                    what=what, op=op)
 
 
 def _carried(name: str, x: Any, group: Communicator, carry: _Carry, shape: Shape,
-             reduced: bool = False, **how: Any) -> Any:
+             reduced: bool = False, captured: bool = True,
+             begin: Callable[[Any, Any], Callable[[], object]] | None = None,
+             what: str = "", **how: Any) -> Any:
     """The result of a collective, in new memory of the caller's library."""
+    how |= {"what": what} if what else {}
 
-    def run(given: Any) -> Any:
-        group.check(name, given, reduced, how)
-        source, target = _dense(given), _empty(describe(given, "x"), shape)
-        carry(source, target)
-        return target
+    def prepare(given: Any) -> tuple[Any, Any]:
+        array = describe(given, "x")
+        group.check(name, array, reduced, how)
+        return _dense(given, array), _empty(array, shape)
 
-    run.__name__ = name
-    return Callback(run, shape, dtype_of(x), None)(x)
+    if find_traced((x,)) is None:  # 40 µs less than by an Exchange
+        source, target = prepare(x.data if isinstance(x, Variable) else x)
+        group.reporting(name, carry)(source, target)
+        return Variable(target) if isinstance(x, Variable) else target
+    if begin is not None:
+        begin = partial(_begun, group, name, begin)
+    return Exchange(name, shape, dtype_of(x), prepare,
+                    group.reporting(name, carry), begin,
+                    group.on_stream if captured else None, group.captures,
+                    in_place=name == "all_reduce")(x)
 
 
-def _dense(x: Any) -> Any:
+def _begun(group: Communicator, name: str, begin: Callable[..., Callable[[], object]],
+           source: Any, target: Any) -> Callable[[], object]:
+    return group.reporting(name, group.reporting(name, begin)(source, target))
+
+
+def _dense(x: Any, array: Array) -> Any:
     """An array whose elements follow one another: itself, or a copy."""
-    array = describe(x, "x")
     step = 1
     for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
         if n != 1 and s != step:

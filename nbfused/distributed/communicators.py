@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
+from weakref import WeakSet
 
-from ..arrays import canonical_device, describe
+from ..arrays import Array, canonical_device
 from ..config import config
-from ..errors import DeviceError, DistributedError, KernelTypeError, RangeError
+from ..errors import (
+    DeviceError,
+    DistributedError,
+    KernelTypeError,
+    NbFusedError,
+    RangeError,
+)
 from .engines.engine import Engine, engine_of
 
 __all__ = ["Communicator", "communicator", "given"]
 
 #: Seconds until a rank that does not come to a call is said to be missing.
 TIMEOUT = 60.0
+#: Seconds in which the others have to read what a rank has said before it ends.
+_LINGER = 5.0
+
+_T = TypeVar("_T")
 
 #: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
 _made: dict[int, tuple[Any, Communicator]] = {}
 _lock = threading.Lock()
+
+
+#: All of them, to `release` at exit: libraries end their communicators there.
+_all: WeakSet[Communicator] = WeakSet()
+
+
+@atexit.register
+def _release_all() -> None:
+    for one in tuple(_all):
+        one.release()
 
 
 class Communicator:
@@ -54,6 +77,9 @@ class Communicator:
         self._engine: Engine = engine_of(comm)
         self.rank, self.size = self._engine.rank, self._engine.size
         self._timeout, self._known, self._calls = float(timeout), set[str](), 0
+        #: Graphs that hold calls of it.
+        self.captures: WeakSet[Any] = WeakSet()
+        _all.add(self)
 
     def __repr__(self) -> str:
         return (f"<nbfused communicator of {self._engine.name}: rank {self.rank} of "
@@ -64,8 +90,23 @@ class Communicator:
         """The engine that carries the arrays."""
         return self._engine
 
-    def check(self, name: str, x: Any, reduced: bool, how: Mapping[str, Any]) -> None:
-        """Check that the engine carries `x`, and that all ranks call alike.
+    @property
+    def on_stream(self) -> Callable[[int], AbstractContextManager[None]] | None:
+        """`Engine.on_stream`; None where ranks tell one another of every call."""
+        return None if config.debug else self._engine.on_stream
+
+    def release(self) -> None:
+        """Give back the graphs of fused functions that hold collectives.
+
+        NCCL does not end a communicator before: call it, on every rank, before
+        ``torch.distributed.destroy_process_group()``, or let go of these functions.
+        """
+        for one in tuple(self.captures):
+            one.release()
+
+    def check(self, name: str, array: Array, reduced: bool,
+              how: Mapping[str, Any]) -> None:
+        """Check that the engine carries an array, and that all ranks call alike.
 
         Raises
         ------
@@ -77,7 +118,6 @@ class Communicator:
             A rank calls another operation, or with another shape, dtype or argument,
             or does not call in time.
         """
-        array = describe(x, "x")
         why = self._engine.refuse(array.dtype, canonical_device(array.device), reduced)
         if why is not None:
             error = KernelTypeError if "combines" in why else DeviceError
@@ -89,9 +129,30 @@ class Communicator:
             self._agree(said)
             self._known.add(said)
 
+    def reporting(self, name: str, call: Callable[..., _T]) -> Callable[..., _T]:
+        """A call of the engine whose failure is an error of nbfused.
+
+        Raises
+        ------
+        DistributedError
+            The engine fails: as a rule another process has ended.
+        """
+        def run(*args: Any) -> _T:
+            try:
+                return call(*args)
+            except NbFusedError:
+                raise
+            except RuntimeError as error:  # which all engines' errors are
+                raise DistributedError(
+                    f"{name} of rank {self.rank} fails: {error}; see whether another "
+                    "rank has ended") from error
+
+        return run
+
     def _agree(self, said: str) -> None:
         self._calls += 1
-        told = self._engine.tell(str(self._calls), said, self._timeout)
+        tell = self.reporting(said, self._engine.tell)
+        told = tell(str(self._calls), said, self._timeout)
         if told is None:
             return
         missing = [r for r in range(self.size) if r not in told]
@@ -101,6 +162,10 @@ class Communicator:
                 f"it in {self._timeout:g} s: every rank has to make the same calls in "
                 "the same order")
         if len(set(told.values())) > 1:
+            # Whoever ends by this error takes along what the others have yet to read.
+            with suppress(RuntimeError):
+                self._engine.tell(f"{self._calls}, read", "",
+                                  min(self._timeout, _LINGER))
             others = "; ".join(f"rank {r}: {told[r]}" for r in sorted(told))
             raise DistributedError(f"ranks do not make the same call: {others}")
 

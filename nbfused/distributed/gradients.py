@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, wraps
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
@@ -22,8 +24,8 @@ from ..autograd.transforms.gradients import (
     scalar_output,
 )
 from ..errors import RangeError
-from ..support.trees import flatten, leaves_of
-from .collectives import all_reduce
+from ..support.trees import flatten
+from .collectives import AllReduce, all_reduce
 from .communicators import Communicator, given
 
 __all__ = ["average", "value_and_grad"]
@@ -31,6 +33,10 @@ __all__ = ["average", "value_and_grad"]
 #: Bytes of gradients that are summed at once: enough for the bandwidth of NVLink, few
 #: enough that the first are under way early; benchmarks/notes/distributed.md#buckets.
 BUCKET = 4 << 20
+#: The part of a bucket that is not summed by itself at the end.
+_LAST = 4
+#: Letters of a bucket's description.
+_LONG = 160
 
 
 def average(tree: Any, comm: Any) -> Any:
@@ -46,7 +52,8 @@ def average(tree: Any, comm: Any) -> Any:
     Returns
     -------
     tree
-        Of the same structure; arrays of one dtype are summed at once.
+        Of the same structure; arrays of one dtype are summed at once, in `nf.fuse`
+        large ones by themselves, the last ones of the tree first.
 
     Raises
     ------
@@ -64,11 +71,17 @@ def average(tree: Any, comm: Any) -> Any:
     ...     return loss, update(params, grads)
     """
     leaves, form = flatten(tree)
-    group = given(comm)
+    group, names = given(comm), form.paths("tree")
+    if find_traced(leaves) is not None:
+        buckets = _TracedBuckets(group, BUCKET, ["the value", *names])
+        for k in reversed(range(len(leaves))):  # gradients of last layers come first
+            buckets.add(k + 1, leaves[k])
+        return form.build(buckets.finish()[1:])
     made = list(leaves)
     for numbers in _by_dtype(leaves).values():
         flat = ops.concatenate([ops.reshape(leaves[k], (-1,)) for k in numbers])
-        total, start = all_reduce(flat, group, "mean"), 0
+        what = _described(tuple([(names[k], extents(leaves[k])) for k in numbers]))
+        total, start = AllReduce.apply(flat, group, what)*(1.0/group.size), 0
         for k in numbers:
             end = start + prod(extents(leaves[k]))
             made[k] = ops.reshape(total[start:end], extents(leaves[k]))
@@ -114,8 +127,8 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
     Notes
     -----
     All ranks have to run the same operations: the order of gradients is theirs.  Where
-    a derivative of the result is wanted, and inside of `nf.fuse`, gradients are
-    averaged afterwards, as by `average`.
+    a derivative of the result is wanted, gradients are averaged afterwards, as by
+    `average`.
     """
     check_callable(function)
     if bucket < 1:
@@ -126,19 +139,23 @@ def value_and_grad(function: Callable[..., Any], comm: Any,
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        if find_traced([x for a in args for x in leaves_of(a)]) is not None:
-            return _afterwards(plain(*args, **kwargs), group, has_aux)
         places = argument_positions(numbers, len(args))
         call = RecordedCall(function, args, places, kwargs, has_aux)
         check_complex("value_and_grad", call, False)
         output = scalar_output(call)
         if call.open:
             return _afterwards(plain(*args, **kwargs), group, has_aux)
-        buckets = _Buckets(group, bucket, len(call.targets))
-        value = all_reduce(call.result(), group, "mean")
-        call.pull_plainly(output, buckets.add)
-        grads = call.by_argument([call.given_back(as_variable(g))
-                                  for g in buckets.finish()])
+        kind = _Buckets if find_traced(call.targets) is None else _TracedBuckets
+        buckets = kind(group, bucket, ["the value", *(
+            name for k, tree in zip(places, call.trees, strict=True)
+            for name in tree.paths(f"argument {k}"))])
+        buckets.left = sum(map(_bytes, call.targets))
+        buckets.add(0, output.detach().data)
+        call.pull_plainly(output, lambda k, gradient: buckets.add(k + 1, gradient))
+        total, *found = buckets.finish()
+        total = ops.multiply(total, 1.0)  # a bucket takes more memory than a number
+        value, *found = [call.given_back(as_variable(x)) for x in (total, *found)]
+        value, grads = call.form.build([value]), call.by_argument(found)
         value = (value, call.aux) if has_aux else value
         return value, grads[0] if single else grads
 
@@ -155,23 +172,35 @@ def _afterwards(found: Any, group: Communicator, has_aux: bool) -> Any:
 
 
 class _Buckets:
-    """Sums gradients over ranks as they come, several at once."""
+    """Sums gradients over ranks as they come, several at once.
 
-    def __init__(self, group: Communicator, size: int, count: int) -> None:
-        self._group, self._size = group, size
-        self._made: list[Any] = [None]*count
+    Attributes
+    ----------
+    left
+        Bytes of gradients that are still to come.
+    """
+
+    def __init__(self, group: Communicator, size: int, names: Sequence[str]) -> None:
+        self._group, self._size, self._names = group, size, names
+        self._made: list[Any] = [None]*len(names)
         self._waiting: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._held: Counter[tuple[Any, ...]] = Counter()
         self._begun: list[Callable[[], object]] = []
+        self.left = 0
 
     def add(self, number: int, gradient: Any) -> None:
-        """Take a gradient; the sum begins when there are enough of its kind."""
+        """Take a gradient; the sum begins when there are enough of its kind.
+
+        It waits for what comes last if that is little, and would be a sum by itself.
+        """
         array = describe(gradient)
-        kind = array.dtype, *array.place
-        row = self._waiting.setdefault(kind, [])
-        row.append((number, gradient))
-        held = sum(prod(g.shape) for _, g in row)*array.dtype.itemsize
-        if held >= self._size:
+        kind, size = (array.dtype, *array.place), _bytes(gradient)
+        self._waiting.setdefault(kind, []).append((number, gradient))
+        self._held[kind] += size
+        self.left -= size if number else 0
+        if self._held[kind] >= self._size and not 0 < self.left < self._size/_LAST:
             self._begin(self._waiting.pop(kind))
+            del self._held[kind]
 
     def finish(self) -> list[Any]:
         """The averages, views of the buckets."""
@@ -192,8 +221,84 @@ class _Buckets:
             place = flat[start:end].reshape(gradient.shape)
             ops.multiply(gradient, 1.0/self._group.size, out=place)
             self._made[number], start = place, end
-        self._group.check("all_reduce", flat, True, {"op": "sum"})
-        self._begun.append(self._group.engine.start_sum(flat))
+        what = _described(tuple([(self._names[k], tuple(g.shape)) for k, g in row]))
+        self._group.check("all_reduce", describe(flat), True,
+                          {"op": "sum", "what": what})
+        start_sum = self._group.reporting("all_reduce", self._group.engine.start_sum)
+        self._begun.append(self._group.reporting("all_reduce", start_sum(flat, flat)))
+
+
+class _TracedBuckets:
+    """Records sums of gradients over ranks, in the order in which they are known.
+
+    A plan begins each as soon as it can, wherever it was recorded.  A large gradient is
+    summed where it lies; the small ones of a dtype are copied together, and summed
+    before the last large one, so that no sum of few bytes is what a step ends with.
+    """
+
+    def __init__(self, group: Communicator, size: int, names: Sequence[str]) -> None:
+        self._group, self._size, self._names = group, size, names
+        self._made: list[Any] = [None]*len(names)
+        self._found: list[tuple[int, Any]] = []
+        self.left = 0
+
+    def add(self, number: int, gradient: Any) -> None:
+        """Take a gradient."""
+        self._found.append((number, gradient))
+
+    def finish(self) -> list[Any]:
+        """The averages."""
+        large, small = list[Any](), dict[Any, Any]()
+        for number, gradient in self._found:
+            if number and _bytes(gradient) >= self._size:
+                large.append([(number, gradient)])
+            else:
+                small.setdefault(dtype_of(gradient), []).append((number, gradient))
+        for row in (*large[:-1], *self._divided(small.values()), *large[-1:]):
+            self._sum(row)
+        return self._made
+
+    def _divided(self, rows: Iterable[list[tuple[int, Any]]]) -> Iterator[Any]:
+        """Rows of small gradients in their order, each of about a bucket's bytes."""
+        for row in rows:
+            held, begin = 0, 0
+            for k, (_, gradient) in enumerate(row):
+                held += _bytes(gradient)
+                if held >= self._size:
+                    yield row[begin:k + 1]
+                    held, begin = 0, k + 1
+            if row[begin:]:
+                yield row[begin:]
+
+    def _sum(self, row: Sequence[tuple[int, Any]]) -> None:
+        parts = [gradient for _, gradient in row]
+        flat = parts[0] if len(row) == 1 else ops.concatenate(
+            [ops.reshape(g, (-1,)) for g in parts])
+        what = _described(tuple([(self._names[k], extents(g)) for k, g in row]))
+        total = AllReduce.apply(ops.multiply(flat, 1.0/self._group.size), self._group,
+                                what)
+        if len(row) == 1:
+            self._made[row[0][0]] = total
+            return
+        start = 0
+        for number, gradient in row:
+            end = start + prod(extents(gradient))
+            self._made[number] = ops.reshape(total[start:end], extents(gradient))
+            start = end
+
+
+@lru_cache(maxsize=1024)
+def _described(parts: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+    """The parts of a bucket, which have to be the same on every rank."""
+    listed = ", ".join(f"{name} {shape}" for name, shape in parts)
+    if len(listed) <= _LONG:
+        return listed
+    digest = blake2b(listed.encode(), digest_size=8).hexdigest()
+    return f"{len(parts)} arrays: {listed[:_LONG]}… ({digest})"
+
+
+def _bytes(x: Any) -> int:
+    return prod(extents(x))*dtype_of(x).itemsize
 
 
 def _by_dtype(leaves: Sequence[Any]) -> dict[np.dtype, list[int]]:

@@ -6,6 +6,7 @@ largest and the sums of a softmax, the count, mean and squares of a norm.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,9 @@ from ..arrays.traced import extents
 from ..autograd import Function
 from ..errors import KernelTypeError, ShapeError
 from ..op import row, stage
+from ..ops.checks import check_range
 from ..scalar.language import names as nb
-from .collectives import all_gather, all_reduce
+from .collectives import AllReduce, all_reduce, gathered
 from .communicators import Communicator, given
 
 __all__ = ["copy_to_ranks", "cross_entropy", "layer_norm", "sum_over_ranks"]
@@ -102,23 +104,22 @@ class GatherAlike(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Any, group: Communicator) -> Any:
+    def forward(ctx: Any, x: Any, group: Communicator, what: str) -> Any:
         """Gather the arrays, the rank in front."""
         ctx.rank = group.rank
-        return ops.reshape(all_gather(ops.reshape(x, (1, *extents(x))), group),
-                           (group.size, *extents(x)))
+        return gathered(x, group, what)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         """Take the cotangent of the rank's own."""
-        return g[ctx.rank], None
+        return g[ctx.rank], None, None
 
 
 def _parts_in(number: type[np.generic]) -> Callable[..., Any]:
     """Reduce the logits of a rank to what others need; with results of a dtype."""
 
     @row(labels="row")
-    def part(x, labels, first):  # type: ignore[no-untyped-def]
+    def part(x, labels, first, classes):  # type: ignore[no-untyped-def]
         """The logsumexp of a rank's classes, and the label's logit if it has it."""
         @stage("max", detach=True)
         def top(x):  # type: ignore[no-untyped-def]
@@ -133,6 +134,9 @@ def _parts_in(number: type[np.generic]) -> Callable[..., Any]:
             # Compared so, it is read at one column and needs no pass of its own.
             return x if index == np.int64(labels) - np.int64(first) else 0.0
 
+        label = np.int64(labels)
+        if label < 0 or label >= np.int64(classes):
+            return number(math.nan), number(picked)
         return number(top + log_total), number(picked)
 
     return part
@@ -159,12 +163,14 @@ def cross_entropy(logits: Any, labels: Any, comm: Any) -> Any:
     Returns
     -------
     array, shape (...)
-        The same on every rank.  A label that is no class gives the logsumexp alone.
+        The same on every rank.
 
     Raises
     ------
     ShapeError, KernelTypeError
         The arguments are no logits and labels.
+    RangeError
+        A label is out of range; on a GPU the loss is NaN, as of `ops.cross_entropy`.
     DeviceError, DistributedError
         As `all_reduce`.
 
@@ -182,8 +188,11 @@ def cross_entropy(logits: Any, labels: Any, comm: Any) -> Any:
                               "expected integers")
     dtype = dtype_of(logits)
     part = _PARTS[dtype == np.float64]
-    own = ops.stack(part(logits, labels, group.rank*shape[-1]))
-    parts = GatherAlike.apply(own, group)  # (size, 2, ...)
+    classes = group.size*shape[-1]
+    labels = check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
+                         "give classes of all ranks", name="labels")
+    own = ops.stack(part(logits, labels, group.rank*shape[-1], classes))
+    parts = GatherAlike.apply(own, group, f"{shape[-1]} classes")  # (size, 2, ...)
     return ops.subtract(ops.logsumexp(parts[:, 0], axis=0),
                         ops.sum(parts[:, 1], axis=0), dtype=dtype)
 
@@ -216,10 +225,15 @@ def layer_norm(x: Any, weight: Any, bias: Any, comm: Any, eps: float = 1e-5) -> 
     Means and squares of differences from the mean: two sums over ranks.
     """
     group = given(comm)
-    width = extents(x)[-1]*group.size
-    mean = all_reduce(ops.sum(x, axis=-1, keepdims=True), group)*(1.0/width)
+    shape = extents(x)
+    if not shape:
+        raise ShapeError("layer_norm: 'x' has no dimensions; expected (..., "
+                         "width/size)")
+    width, what = shape[-1]*group.size, f"{shape[-1]} columns"
+    mean = AllReduce.apply(ops.sum(x, axis=-1, keepdims=True), group, what)*(1.0/width)
     apart = ops.subtract(x, mean)
-    squares = all_reduce(ops.sum(ops.square(apart), axis=-1, keepdims=True), group)
+    squares = AllReduce.apply(ops.sum(ops.square(apart), axis=-1, keepdims=True), group,
+                              what)
     normed = apart*ops.rsqrt(squares*(1.0/width) + eps)
     scaled = normed if weight is None else normed*weight
     return scaled if bias is None else scaled + bias

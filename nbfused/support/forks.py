@@ -17,13 +17,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["LOCK", "cached_property", "hold_in_forks", "when_imported"]
+__all__ = ["LOCK", "cached_property", "hold_in_forks", "once", "when_imported"]
 
 _T = TypeVar("_T")
 
@@ -71,6 +72,25 @@ class _ForkHandlers:
 
 
 hold_in_forks()
+
+
+def once(function: Callable[..., _T]) -> Callable[..., _T]:
+    """Decorator: compute a value for each tuple of arguments once, under `LOCK`.
+
+    Of `functools.cache` two threads may get two values, of which one is soon forgotten:
+    machine code whose address the other has written down must not be.
+    """
+    found: dict[Any, _T] = {}
+
+    @wraps(function)
+    def cached(*args: Any) -> _T:
+        if args not in found:
+            with LOCK:
+                if args not in found:
+                    found[args] = function(*args)
+        return found[args]
+
+    return cached
 
 
 class cached_property(Generic[_T]):

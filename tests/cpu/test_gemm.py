@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -208,6 +210,30 @@ def test_an_epilogue_of_many_arrays_is_left_to_blas(monkeypatch):
     a = integers((60, 60), "f4")
     run_contract(PLAIN, a, a)
     assert len(seen) == 1
+
+
+_FIRST = """
+import threading
+import numpy as np
+from nbfused import ops
+x, together, made = np.ones((1000, 1000), "float32"), threading.Barrier(4), []
+
+def run():
+    together.wait()
+    made.extend([ops.matmul(x, x)[0, 0] for _ in range(3)])
+
+threads = [threading.Thread(target=run) for _ in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert made == [1000.0]*12, made
+"""
+
+
+def test_the_first_product_of_several_threads_at_once():
+    """Each had kernels of its own, and those of one were forgotten while it ran."""
+    done = subprocess.run([sys.executable, "-c", _FIRST], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("panels", "size", "threads"), [

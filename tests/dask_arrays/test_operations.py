@@ -14,7 +14,7 @@ from nbfused.registry.operations import OPS
 from nbfused.testing.conformance import _arrays
 from nbfused.testing.sampling import DTYPES, draw
 
-from .lazy import da, lazy, nothing_computed, value
+from .lazy import da, dask, lazy, nothing_computed, value
 
 pytestmark = pytest.mark.filterwarnings("ignore:Increasing number of chunks")
 
@@ -182,3 +182,21 @@ def test_what_is_saved_is_not_changed_by_assignment():
     x[0] = 100.0
     y.backward()
     np.testing.assert_allclose(value(v.grad), 2 * X[0])
+
+
+@pytest.mark.parametrize(("tasks", "size"), [
+    (1, "128MiB"), (4, "128MiB"), (10_000, "200B")])
+@pytest.mark.parametrize("subscripts", [
+    "ij,jk->ik", "aij,jib->ab", "...ij,...jk->...ki", "ij,ij->", "bik,bjk->jib"])
+def test_products_of_several_blocks_in_a_task(subscripts, tasks, size, monkeypatch):
+    monkeypatch.setattr("nbfused.dispatch.dask_arrays.products._TASKS", tasks)
+    monkeypatch.setattr("nbfused.dispatch.dask_arrays.products._PARTS", 2)
+    extents = dict(zip("aijkb", (4, 9, 8, 5, 6), strict=True))
+    rng = np.random.default_rng(tasks)
+    first, second = subscripts.split("->")[0].replace("...", "a").split(",")
+    a, b = (rng.standard_normal([extents[k] for k in labels])
+            for labels in (first, second))
+    with nothing_computed(), dask.config.set({"array.chunk-size": size}):
+        found = ops.einsum(subscripts, lazy(a, 1), lazy(b, 2))
+    np.testing.assert_allclose(value(found), np.einsum(subscripts, a, b), rtol=1e-12,
+                               atol=1e-12)

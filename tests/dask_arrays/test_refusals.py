@@ -89,12 +89,41 @@ def test_dtypes_without_kernels():
         ops.swish(x)
 
 
+def test_chunks_without_kernels():
+    """Found by what the array says of them, before anything is computed."""
+    masked = da.ma.masked_less(lazy(X), 0)
+    with refused(KernelTypeError, "x", "MaskedArray", "dask.array.ma.filled"):
+        ops.sum(masked)
+
+    class Own:
+        shape, dtype, ndim, size = X.shape, X.dtype, 2, X.size
+
+        def __getitem__(self, at):
+            return self
+
+        __array_function__ = __array_ufunc__ = lambda *args, **kwargs: NotImplemented
+
+    with refused(KernelTypeError, "x", "chunks are Own", "map_blocks"):
+        ops.swish(da.from_array(Own(), chunks=4, asarray=False, meta=Own()))
+
+
 def test_a_chunk_of_another_dtype_than_its_array_says():
     x = da.from_array(X, chunks=4).map_blocks(lambda b: b.astype("f4"), dtype="f8",
                                               meta=X[:0])
     for call in (ops.swish, ops.sum, ops.softmax, lambda x: ops.matmul(x, x.T)):
         with pytest.raises(KernelTypeError, match=r"float32.*float64"):
             call(x).compute(scheduler="synchronous")
+
+
+def test_a_chunk_of_another_shape_than_its_array_says():
+    """A mean was divided by the number of elements that the array says it has."""
+    x = da.from_array(X, chunks=(4, 8)).map_blocks(lambda b: b[:-1])
+    y = da.from_array(X, chunks=(4, 8)).map_blocks(lambda b: b[0], dtype="f8")
+    for call in (ops.swish, ops.mean, ops.softmax, lambda x: ops.add(x, 1.0),
+                 lambda x: ops.var(x, axis=0)):
+        for z in (x, y):
+            with pytest.raises(ShapeError, match=r"a chunk has shape.*chunks="):
+                call(z).compute(scheduler="synchronous")
 
 
 def test_indices_out_of_range_are_found_in_their_chunk():

@@ -295,6 +295,32 @@ def ranks_that_differ(r):
         for x in (np.ones(3 + r.rank), np.ones(3, ["f4", "f8"][r.rank % 2])):
             with pytest.raises(DistributedError, match=r"rank 0: all_reduce.*rank 1"):
                 nd.all_reduce(r.put(x), r.comm)
+        parts = {"a": r.put(np.ones(2)), "b": r.put(np.ones((2, 3)))}
+        trees = parts, dict(reversed(parts.items())), {"c": parts["a"], **parts}
+        with pytest.raises(DistributedError, match=r"tree\['a'\] \(2,\)"):
+            nd.average(trees[min(r.rank, 2)], r.comm)
+        for way in (nd.value_and_grad, lambda *a: nf.fuse(nd.value_and_grad(*a))):
+            with pytest.raises(DistributedError, match=r"argument 0\['a'\] \(2,\)"):
+                way(lambda p: p["a"].sum() + p["b"].sum(), r.comm)(
+                    trees[2*min(r.rank, 1)])
+        logits, labels = np.ones((2, 3 + r.rank)), np.zeros(2, int)
+        with pytest.raises(DistributedError, match=r"3 classes.*4 classes"):
+            nd.cross_entropy(r.put(logits), r.put(labels), r.comm)
+        with pytest.raises(DistributedError, match=r"3 columns.*4 columns"):
+            nd.layer_norm(r.put(logits), None, None, r.comm)
+
+
+@program
+def labels_that_are_no_classes(r):
+    logits = r.put(np.ones((3, 4)))
+    for label in (-1, 4*r.size):
+        labels = r.put(np.array([0, label, 2]))
+        if r.put.device:
+            loss = nf.to_numpy(nd.cross_entropy(logits, labels, r.comm))
+            np.testing.assert_array_equal(np.isnan(loss), [False, True, False])
+        else:
+            with pytest.raises(NbFusedError, match=f"out of range: got {label}"):
+                nd.cross_entropy(logits, labels, r.comm)
 
 
 @program

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import nbfused as nf
-from tests.distributed import learning  # noqa: F401 - enters its programs
+from tests.distributed import learning, planned  # noqa: F401 - enter their programs
 from tests.distributed.programs import PROGRAMS, Ranks
 
 

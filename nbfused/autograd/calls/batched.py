@@ -209,8 +209,8 @@ class Batched(Traced, Variable):
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Refuse a function outside, which is one of a sample."""
         raise KernelTypeError(
-            f"vmap: {callback!r} is a callback, which is called with one sample; call "
-            "it in a loop, or let it take all samples outside of vmap")
+            f"vmap: {callback.__name__} is a callback, which is called with one "
+            "sample; call it in a loop, or let it take all samples outside of vmap")
 
     def variable(self, requires_grad: bool) -> Batched:
         """The same samples; nothing collects a gradient of one of them."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...backend import Call
+from ...support.forks import once
 from ..map import Kernel
 from ..runtime.compile import build
 from ..runtime.native import Arguments, Fill, Part, joined, native_of, with_native
@@ -116,18 +116,19 @@ class _Gemm:
         texts = ["\n".join(write(dtype, self.tile))
                  for write in (multiply_text, blocks_text)]
         self.multiply, self.blocks = build(*texts), build(texts[1])
-        self._packers: dict[tuple[int, str], Entry] = {}
 
     def packer(self, down: int, along: int, width: int) -> Entry:
         """The kernel that packs panels of `width` rows of a strided matrix."""
         order = "rows" if along == 1 else "columns" if down == 1 else "any"
-        if (width, order) not in self._packers:
-            text = pack_text(self.dtype, width, order)
-            self._packers[width, order] = build("\n".join(text))
-        return self._packers[width, order]
+        return _packer(self.dtype, width, order)
 
 
-@cache
+@once
+def _packer(dtype: np.dtype, width: int, order: str) -> Entry:
+    return build("\n".join(pack_text(dtype, width, order)))
+
+
+@once
 def _gemm(dtype: np.dtype) -> _Gemm:
     return _Gemm(dtype)
 

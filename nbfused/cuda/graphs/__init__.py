@@ -3,6 +3,8 @@
 ================ =======================================================================
 `sequence`       such calls: their nodes, and what each run changes
 `graph`          graphs made node by node
+`captured`       calls of other libraries as nodes
+`libraries`      the driver's functions
 `graph_start`    their launch with the arguments of a run, by machine code
 `beside`         small kernels as one
 `tensor_headers` the addresses and layouts of all tensors of a call, by machine code

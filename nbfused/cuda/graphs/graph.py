@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from ...backend import NumberOf
-from ..runtime.driver import Device, DriverError, check, cu
+from ..runtime.driver import Device, check
 from ..runtime.launch import Parameters
 from ..runtime.notes import Address, Launched
+from .captured import CapturedNode
 from .graph_start import Fill, GraphStart, Shown
+from .libraries import driver_library
 
 __all__ = ["Graph", "Node", "is_captured"]
 
@@ -29,19 +30,8 @@ class _NodeParams(ctypes.Structure):
                 ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p))
 
 
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    """The driver's library; `DriverError` if it is missing or older than CUDA 12."""
-    cu()
-    try:
-        library = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        raise DriverError(f"the NVIDIA driver is not installed: {error}", 0) from error
-    if not hasattr(library, "cuGraphExecKernelNodeSetParams_v2"):
-        raise DriverError("the CUDA driver is older than CUDA 12", 0)
-    return library
-
-
+#: ``CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY``.
+_PRIORITIES = 8
 #: What numbers that machine code writes are to ctypes.
 _FLOATS: dict[Any, str] = {ctypes.c_float: "float32", ctypes.c_double: "float64"}
 
@@ -49,7 +39,8 @@ _FLOATS: dict[Any, str] = {ctypes.c_float: "float32", ctypes.c_double: "float64"
 def is_captured(stream: int) -> bool:
     """Whether what is launched on a stream is written down by somebody."""
     status = ctypes.c_int()
-    code = _library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    code = driver_library().cuStreamIsCapturing(
+        ctypes.c_void_p(stream), ctypes.byref(status))
     return bool(code or status.value)
 
 
@@ -94,6 +85,14 @@ class Node:
         return _NodeParams(function, launched.grid, launched.block, launched.shared,
                            self._memory.arguments[1].value, None, None, None)
 
+    def add(self, graph: ctypes.c_void_p, before: Any) -> int:
+        """Add it to a graph; what the driver says."""
+        self.changed = False
+        code: int = driver_library().cuGraphAddKernelNode_v2(
+            ctypes.byref(self.handle), graph, before, ctypes.c_size_t(len(self.after)),
+            ctypes.byref(self.params))
+        return code
+
     def write(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         """Write the addresses and numbers of a run."""
         for slots, at, index, offset in self._addresses:
@@ -131,8 +130,8 @@ class Graph:
         The driver makes no such graph.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        library, self._nodes = _library(), nodes
+    def __init__(self, nodes: Sequence[Node | CapturedNode]) -> None:
+        library, self._nodes = driver_library(), nodes
         # The instance names its nodes by those of the graph.
         self._graph, self._instance = ctypes.c_void_p(), ctypes.c_void_p()
         self._show, self._launch = (library.cuGraphExecKernelNodeSetParams_v2,
@@ -142,17 +141,15 @@ class Graph:
         for node in nodes:
             before = (ctypes.c_void_p * max(1, len(node.after)))(
                 *[nodes[k].handle.value for k in node.after])
-            check((library.cuGraphAddKernelNode_v2(
-                ctypes.byref(node.handle), self._graph, before,
-                ctypes.c_size_t(len(node.after)), ctypes.byref(node.params)),))
-            node.changed = False
+            check((node.add(self._graph, before),))
+        flags = _PRIORITIES if any(isinstance(n, CapturedNode) for n in nodes) else 0
         check((library.cuGraphInstantiateWithFlags(
-            ctypes.byref(self._instance), self._graph, ctypes.c_ulonglong(0)),))
+            ctypes.byref(self._instance), self._graph, ctypes.c_ulonglong(flags)),))
 
     def launch(self, stream: int) -> None:
         """Show the driver what has changed, and launch on a stream."""
         for node in self._nodes:
-            if node.changed:
+            if isinstance(node, Node) and node.changed:
                 check((self._show(self._instance, node.handle,
                                   ctypes.byref(node.params)),))
                 node.changed = False

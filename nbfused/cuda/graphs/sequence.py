@@ -10,20 +10,24 @@ kernels do not say how they depend on them (tensor maps) is noted anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...backend import NumberOf, SequencedCall
+from ...backend import NumberOf, SequencedCall, SequencedExchange
+from ...config import logger
 from ..runtime.compile import DESCRIPTOR
 from ..runtime.driver import Device, DriverError, check, cu, device
 from ..runtime.notes import Address, Launched, noted
 from ..runtime.scratch import HEAD
 from .beside import beside, is_small
+from .captured import Captured, CapturedNode
 from .graph import Graph, Node, is_captured
 
-__all__ = ["GraphSequence"]
+__all__ = ["GraphSequence", "make_sequence"]
 
+_log = logger("compile")
 #: Calls from which one launch of a graph takes less than their launches:
 #: benchmarks/notes/host.md#plans-of-fused-functions.
 LEAST = 2
@@ -33,6 +37,9 @@ _MOST_BYTES = 64 << 20
 #: Instances of a graph, one for each stream, the handles that mean the default one,
 #: which is never captured, and where workspaces begin.
 _STREAMS, _DEFAULT, _ALIGN = 4, (0, 1), 256
+
+
+_Call = SequencedCall | SequencedExchange
 
 
 class _NoGraphError(Exception):
@@ -135,6 +142,18 @@ class _Part:
             node.write(addresses, numbers)
 
 
+class _Exchange:
+    """The node of a call between processes, which no run changes."""
+
+    opaque, moves, reads = False, frozenset[int](), frozenset[int]()
+
+    def __init__(self, captured: Captured) -> None:
+        self.launches, self.nodes = [captured], list[CapturedNode]()
+
+    def update(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        """Take nothing of a run."""
+
+
 def _is_explained(launched: Launched) -> bool:
     """Whether all that depends on addresses or numbers says on which."""
     parameters = launched.program.kernel.parameters
@@ -146,11 +165,14 @@ def _is_explained(launched: Launched) -> bool:
 class _Instance:
     """The graph for one stream, as it was launched last."""
 
-    def __init__(self, calls: Sequence[SequencedCall], where: Device, stream: int,
-                 addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+    def __init__(self, calls: Sequence[_Call], captured: Mapping[int, Captured],
+                 where: Device, stream: int, addresses: Sequence[int],
+                 numbers: Sequence[Any]) -> None:
         memory = _Memory(where, stream)
-        self._parts = [_Part(k, call, where, memory, (addresses, numbers))
-                       for k, call in enumerate(calls)]
+        self._parts = [
+            _Exchange(captured[k]) if isinstance(call, SequencedExchange) else
+            _Part(k, call, where, memory, (addresses, numbers))
+            for k, call in enumerate(calls)]
         if not all(part.launches for part in self._parts):
             raise _NoGraphError
         nodes = self._nodes(where, list(_waits(calls)))
@@ -162,14 +184,16 @@ class _Instance:
         self._start = None if any(part.opaque for part in self._parts) else \
             self._graph.start(stream, len(addresses))
 
-    def _nodes(self, where: Device, waits: Sequence[list[int]]) -> list[Node]:
+    def _nodes(self, where: Device,
+               waits: Sequence[list[int]]) -> list[Node | CapturedNode]:
         """The kernels, each after those that it waits for."""
-        nodes: list[Node] = []
+        nodes: list[Node | CapturedNode] = []
         last: dict[int, int] = {}  # node of each call
         for calls, joined in _joined(self._parts, waits, where):
             after = sorted({last[j] for k in calls for j in waits[k]})
             for launched in joined:
-                node = Node(launched, where, after)
+                node: Any = CapturedNode(launched, after) if isinstance(
+                    launched, Captured) else Node(launched, where, after)
                 after = [len(nodes)]
                 nodes.append(node)
                 for k in calls:
@@ -201,8 +225,9 @@ class _Instance:
         self._graph.launch(stream)
 
 
-def _joined(parts: Sequence[_Part], waits: Sequence[list[int]], where: Device,
-            ) -> Iterator[tuple[list[int], list[Launched]]]:
+def _joined(parts: Sequence[_Part | _Exchange], waits: Sequence[list[int]],
+            where: Device,
+            ) -> Iterator[tuple[list[int], Sequence[Launched | Captured]]]:
     """Calls and their launches, small ones that the same calls wait for as one.
 
     None of these waits for another: what it waits for would wait for itself.
@@ -212,12 +237,13 @@ def _joined(parts: Sequence[_Part], waits: Sequence[list[int]], where: Device,
         for j in before:
             behind[j].append(k)
     groups: dict[Any, list[int]] = {}
+    small: dict[int, Launched] = {}
     for k, part in enumerate(parts):
-        small = not part.opaque and len(part.launches) == 1 and is_small(
-            part.launches[0], where.processors)
-        key = (part.launches[0].block, *behind[k]) if small else k
-        groups.setdefault(key, []).append(k)
-    made = {calls[-1]: (calls, beside([parts[k].launches[0] for k in calls]))
+        if isinstance(part, _Part) and not part.opaque and len(
+                part.launches) == 1 and is_small(part.launches[0], where.processors):
+            small[k] = part.launches[0]
+            groups.setdefault((small[k].block, *behind[k]), []).append(k)
+    made = {calls[-1]: (calls, beside([small[k] for k in calls]))
             for calls in groups.values() if len(calls) > 1}
     inside = {k for calls, one in made.values() if one is not None for k in calls}
     for k, part in enumerate(parts):
@@ -233,9 +259,13 @@ def _is_same(a: Any, b: Any) -> bool:
     return a is b or (type(a) in (int, float) and a == b and a != 0)
 
 
-def _waits(calls: Sequence[SequencedCall]) -> Iterator[list[int]]:
-    """The calls that each one waits for, those left out that these wait for."""
+def _waits(calls: Sequence[_Call]) -> Iterator[list[int]]:
+    """The calls that each one waits for, those left out that these wait for.
+
+    Calls between processes wait for one another, to be in one order everywhere.
+    """
     behind: list[set[int]] = []  # all that each one waits for
+    exchanges: set[int] = set()
     used: dict[int, list[_Use]] = {}
     for k, call in enumerate(calls):
         first = len(call.spans) - call.outputs
@@ -243,6 +273,9 @@ def _waits(calls: Sequence[SequencedCall]) -> Iterator[list[int]]:
                 for at, (index, low, high) in enumerate(call.spans)]
         conflicts = {other.call for index, use in uses for other in used.get(index, ())
                      if use.conflicts(other)}
+        if isinstance(call, SequencedExchange):
+            conflicts |= exchanges
+            exchanges.add(k)
         direct, known = list[int](), set[int]()
         for j in sorted(conflicts, reverse=True):
             if j not in known:
@@ -283,19 +316,30 @@ class GraphSequence:
         At least `LEAST`.
     """
 
-    def __init__(self, calls: Sequence[SequencedCall]) -> None:
-        self._calls, self._where = calls, device(calls[0].call.device)
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        first = next(c for c in calls if isinstance(c, SequencedCall))
+        self._calls, self._where = calls, device(first.call.device)
         self._instances: dict[int, _Instance] = {}
         self._lock = threading.Lock()
         self._possible = True
+        self._captured: dict[int, Captured] = {}
+        exchanges = {k: c for k, c in enumerate(calls)
+                     if isinstance(c, SequencedExchange)}
+        with self._where.current() if exchanges else nullcontext():
+            for k, call in exchanges.items():
+                self._captured[k] = Captured(self._where.ordinal, call.enqueue)
+                call.captures.add(self)
 
     def __call__(self, addresses: Sequence[int], numbers: Sequence[Any],
                  stream: int) -> bool:
         """Start all calls on a stream; False if they have to be started one by one.
 
-        They have where the stream is captured: that graph is another one.
+        They have where the stream is captured: that graph is another one.  Calls
+        between processes use memory of their own, on the first stream only.
         """
         if not self._possible or (stream not in _DEFAULT and is_captured(stream)):
+            return False
+        if self._captured and self._instances and stream not in self._instances:
             return False
         with self._lock, self._where.current():
             try:
@@ -306,6 +350,13 @@ class GraphSequence:
                 self._instances.clear()
         return self._possible
 
+    def release(self) -> None:
+        """Give back the graphs; from now on calls have to be started one by one."""
+        with self._lock:
+            self._possible = False
+            self._instances.clear()
+            self._captured.clear()
+
     def _find(self, addresses: Sequence[int], numbers: Sequence[Any],
               stream: int) -> _Instance:
         found = self._instances.get(stream)
@@ -313,8 +364,22 @@ class GraphSequence:
             while len(self._instances) >= _STREAMS:
                 del self._instances[next(iter(self._instances))]
             try:
-                found = _Instance(self._calls, self._where, stream, addresses, numbers)
+                found = _Instance(self._calls, self._captured, self._where, stream,
+                                  addresses, numbers)
             except DriverError as error:
                 raise _NoGraphError from error
             self._instances[stream] = found
         return found
+
+
+def make_sequence(calls: Sequence[_Call]) -> GraphSequence | None:
+    """The sequence of calls on one device; None if they are too few, or no graph."""
+    if len(calls) < LEAST:
+        return None
+    try:
+        return GraphSequence(calls)
+    except Exception as error:  # of a library whose calls are captured
+        if not any(isinstance(call, SequencedExchange) for call in calls):
+            raise
+        _log.warning("calls between processes are not part of a CUDA graph: %s", error)
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pickle import dumps
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array, library_of
-from ...errors import KernelTypeError
+from ...errors import KernelTypeError, ShapeError
 from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
 from ...specs import Spec
@@ -19,9 +20,11 @@ from ...specs.shapes import broadcast_shapes
 from ...support.records import record
 
 __all__ = ["Block", "Call", "Labels", "Pick", "aligned", "array_module", "block_of",
-           "blockwise", "flat", "flat_index", "is_chunked", "meta_like", "picked",
-           "read_call", "run_blocks", "spell", "token_of", "types_of"]
+           "blockwise", "chunk_bytes", "flat", "flat_index", "is_chunked", "meta_like",
+           "picked", "read_call", "run_blocks", "spell", "token_of", "types_of"]
 
+#: Extents of chunks that are looked at, along an axis.
+_SIZES = 8
 #: A label for each axis of an array; equal ones go together.
 Labels = tuple[Hashable, ...]
 Shape = tuple[int, ...]
@@ -86,6 +89,19 @@ def _check_array(spec: Spec, name: str, x: Any) -> None:
             "one call takes arrays of one library: use dask.array.from_array("
             f"{name}, chunks=-1)")
     library.check(x, name)  # type: ignore[attr-defined]
+    if type(x._meta) is not np.ndarray:
+        _check_chunks(x._meta, name)
+
+
+def _check_chunks(meta: Any, name: str) -> None:
+    """Refuse chunks of a library without kernels, before any is computed."""
+    masked = isinstance(meta, np.ma.MaskedArray)
+    if masked or not is_array(meta):
+        fill = "dask.array.ma.filled(x, value)" if masked else \
+            "map_blocks(function, dtype=...) to convert them"
+        raise KernelTypeError(
+            f"{name} is a Dask array whose chunks are {type(meta).__name__}; expected "
+            f"NumPy's or CuPy's: use {fill}")
 
 
 def array_module() -> Any:
@@ -93,20 +109,39 @@ def array_module() -> Any:
     return sys.modules["dask.array"]
 
 
+def chunk_bytes() -> int:
+    """Bytes of the largest chunks that Dask makes by itself."""
+    from dask import config
+    from dask.utils import parse_bytes
+
+    found: int = parse_bytes(config.get("array.chunk-size"))
+    return found
+
+
 @record(frozen=True)
 class Chunk:
-    """An input of a block that is a chunk: its dtype, and its name for messages."""
+    """An input of a block that is a chunk.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    sizes
+        For each axis the extents of chunks along it; None where these are many.
+    """
 
     dtype: np.dtype
     name: str
+    sizes: tuple[tuple[int, ...] | None, ...] = ()
 
     def checked(self, chunk: Any) -> Any:
         """The chunk itself, if it is as its array says.
 
         Raises
         ------
-        KernelTypeError
-            It has another dtype: whoever made the array gave it a wrong ``meta``.
+        KernelTypeError, ShapeError
+            It has another dtype or shape: whoever made the array gave it a wrong
+            ``meta`` or ``chunks``.
         """
         if isinstance(chunk, np.generic):
             chunk = np.asarray(chunk)
@@ -115,6 +150,13 @@ class Chunk:
                 f"{self.name}: a chunk has dtype {dtype_of(chunk)}, but the Dask array "
                 f"says {self.dtype}; give the function that made it that dtype, or "
                 "map_blocks the right dtype= or meta=")
+        if self.sizes and (len(self.sizes) != chunk.ndim or any(
+                sizes and n not in sizes
+                for n, sizes in zip(chunk.shape, self.sizes, strict=True))):
+            raise ShapeError(
+                f"{self.name}: a chunk has shape {tuple(chunk.shape)}, but the Dask "
+                f"array says that its chunks are {self.sizes} along its axes; give "
+                "map_blocks the right chunks=")
         flags = getattr(chunk, "flags", None)  # what a worker sent lies anywhere
         return chunk if getattr(flags, "aligned", True) else chunk.copy()
 
@@ -145,8 +187,21 @@ class Block:
             dtypes=self.dtypes)
         return made[0] if len(made) == 1 else made
 
+    def of(self, arrays: Sequence[Any]) -> Block:
+        """The function of chunks of these arrays."""
+        rest = iter(arrays)
+        return Block(self.spec, tuple([
+            replace(x, sizes=_sizes(next(rest))) if isinstance(x, Chunk) else x
+            for x in self.given]), self.dtypes)
+
     def __dask_tokenize__(self) -> Any:
         return token_of(self.spec), repr(self.given), tuple(map(str, self.dtypes))
+
+
+def _sizes(x: Any) -> tuple[tuple[int, ...] | None, ...]:
+    """The extents of chunks along each axis; None of many."""
+    found = [tuple(sorted(set(chunks))) for chunks in x.chunks]
+    return tuple([sizes if len(sizes) <= _SIZES else None for sizes in found])
 
 
 def block_of(call: Call, spec: Spec | None = None, inputs: Sequence[Any] | None = None,
@@ -214,13 +269,18 @@ def blockwise(function: Any, title: str, labels: Labels,
     """`dask.array.blockwise`, of arrays that broadcast, with nothing computed."""
     from dask.base import tokenize
 
+    arrays = array_module().core.unify_chunks(
+        *[part for operand in operands for part in operand], warn=False)[1]
+    operands = [(x, own) for x, (_, own) in zip(arrays, operands, strict=True)]
+    if isinstance(function, Block):
+        function = function.of(arrays)
     arguments = [part for operand in operands for part in operand]
     name = tokenize(function, labels, [(x.name, own) for x, own in operands],
                     str(dtype), options)
     return array_module().blockwise(
         function, labels, *arguments, name=f"{title}-{name}", dtype=dtype,
         meta=meta_like(operands[0][0], len(labels), dtype), concatenate=None,
-        **options)
+        align_arrays=False, **options)
 
 
 def meta_like(x: Any, ndim: int, dtype: np.dtype) -> Any:

@@ -15,6 +15,7 @@ from .blocks import (
     aligned,
     block_of,
     blockwise,
+    chunk_bytes,
     is_chunked,
     picked,
 )
@@ -59,13 +60,10 @@ def _whole_axis(x: Any, labels: Labels, axis: int) -> Any:
     """The array with one chunk along an axis, and no larger ones than Dask makes."""
     if axis not in labels or len(x.chunks[labels.index(axis)]) == 1:
         return x
-    from dask import config
-    from dask.utils import parse_bytes
-
     at = labels.index(axis)
     wanted: dict[int, Any] = {at: -1}
     size = x.shape[at] * x.dtype.itemsize * prod(
         max(chunks) for k, chunks in enumerate(x.chunks) if k != at)
-    if size > parse_bytes(config.get("array.chunk-size")):
+    if size > chunk_bytes():
         wanted |= {k: "auto" for k in range(x.ndim) if k != at}
     return x.rechunk(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -25,12 +26,16 @@ class Engine(Protocol):
         The number of this process, and how many there are.
     checks_all
         Whether ranks can tell one another of every call: it costs little beside it.
+    on_stream
+        A context in which calls go to a CUDA stream, whose handle it is given, to be
+        captured there; None if they cannot be.
     """
 
     name: str
     checks_all: bool
     rank: int
     size: int
+    on_stream: Callable[[int], AbstractContextManager[None]] | None
 
     def refuse(self, dtype: np.dtype, device: str, reduced: bool) -> str | None:
         """Say why an array cannot be carried, or be `reduced`; or None."""
@@ -38,8 +43,11 @@ class Engine(Protocol):
     def all_reduce(self, source: Any, target: Any, op: str) -> None:
         """Combine `source` of all ranks by ``"sum"``, ``"max"`` or ``"min"``."""
 
-    def start_sum(self, x: Any) -> Callable[[], object]:
-        """Begin to sum `x` of all ranks in place; the result waits for it."""
+    def start_sum(self, source: Any, target: Any) -> Callable[[], object]:
+        """Begin to sum `source` of all ranks; what it returns waits for it.
+
+        Both may be the same array.
+        """
 
     def all_gather(self, source: Any, target: Any) -> None:
         """Store `source` of rank r in ``target[r]``."""
@@ -91,6 +99,10 @@ def engine_of(comm: Any) -> Engine:
             home = import_module(f".{kind.home}", __package__)
             made: Engine = getattr(home, kind.engine)(comm)
             return made
+    if type(comm) is int:  # what `torch.distributed.new_group` gives to others
+        raise KernelTypeError(
+            f"'comm' is the number {comm}, as of a group that this process is not in; "
+            "let only its members call this")
     raise KernelTypeError(
         f"'comm' is a {type(comm).__name__}; expected a process group of "
         "torch.distributed (torch.distributed.group.WORLD), a communicator of mpi4py "

@@ -25,7 +25,7 @@ class MpiComm:
         Of mpi4py; messages go through a duplicate, so that they do not meet others.
     """
 
-    name, checks_all = "MPI", True
+    name, checks_all, on_stream = "MPI", True, None
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm.Dup()
@@ -50,19 +50,20 @@ class MpiComm:
             return
         self._comm.Allreduce(given, into, _OPS[op])
 
-    def start_sum(self, x: Any) -> Callable[[], object]:
-        """Begin to sum `x` of all ranks in place; the result waits for it."""
-        into = _numbers(x)
-        if not _is_half(into):
-            return self._comm.Iallreduce(MPI.IN_PLACE, into, MPI.SUM).wait
-        wide = into.astype(np.float32)
-        request = self._comm.Iallreduce(MPI.IN_PLACE, wide, MPI.SUM)
+    def start_sum(self, source: Any, target: Any) -> Callable[[], object]:
+        """Begin to sum `source` of all ranks; what it returns waits for it."""
+        into = _numbers(target)
+        if _is_half(into):
+            wide = _numbers(source).astype(np.float32)
+            request = self._comm.Iallreduce(MPI.IN_PLACE, wide, MPI.SUM)
 
-        def finish() -> None:
-            request.wait()
-            into[...] = wide
+            def finish() -> None:
+                request.wait()
+                into[...] = wide
 
-        return finish
+            return finish
+        given = MPI.IN_PLACE if source is target else _numbers(source)
+        return self._comm.Iallreduce(given, into, MPI.SUM).wait
 
     def all_gather(self, source: Any, target: Any) -> None:
         """Store `source` of rank r in ``target[r]``."""

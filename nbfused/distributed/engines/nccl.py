@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import cupy
 import numpy as np
 from cupy.cuda import nccl
 
@@ -34,6 +36,8 @@ class NcclComm:
     def __init__(self, comm: Any) -> None:
         self._comm = comm
         self.rank, self.size = comm.rank_id(), comm.size()
+        self._beside = cupy.cuda.Stream(non_blocking=True)
+        self._given: int | None = None
 
     def refuse(self, dtype: np.dtype, device: str, reduced: bool) -> str | None:
         """Say why an array cannot be carried, or be `reduced`; or None."""
@@ -47,28 +51,36 @@ class NcclComm:
         """Combine `source` of all ranks."""
         count, kind = _numbers(source)
         self._comm.allReduce(*_addresses(source, target), count, kind, _OPS[op],
-                             _stream(target))
+                             self._stream_of(target))
 
-    def start_sum(self, x: Any) -> Callable[[], object]:
-        """Begin to sum `x` of all ranks in place; the stream waits for it."""
-        self.all_reduce(x, x, "sum")
-        return lambda: None
+    def start_sum(self, source: Any, target: Any) -> Callable[[], object]:
+        """Begin to sum `source` of all ranks; the arrays' stream waits for it."""
+        (here, place), (count, kind) = _addresses(source, target), _numbers(source)
+        stream = cupy.cuda.ExternalStream(self._stream_of(target))
+        self._beside.wait_event(stream.record())
+        self._comm.allReduce(here, place, count, kind, nccl.NCCL_SUM, self._beside.ptr)
+        done = self._beside.record()
+
+        def finish(read: Any = source) -> None:  # whose memory nobody gets before
+            stream.wait_event(done)
+
+        return finish
 
     def all_gather(self, source: Any, target: Any) -> None:
         """Store `source` of rank r in ``target[r]``."""
         self._comm.allGather(*_addresses(source, target), _size(source),
-                             nccl.NCCL_UINT8, _stream(target))
+                             nccl.NCCL_UINT8, self._stream_of(target))
 
     def reduce_scatter(self, source: Any, target: Any) -> None:
         """Sum ``source[rank]`` of all ranks."""
         count, kind = _numbers(target)
         self._comm.reduceScatter(*_addresses(source, target), count, kind,
-                                 nccl.NCCL_SUM, _stream(target))
+                                 nccl.NCCL_SUM, self._stream_of(target))
 
     def broadcast(self, x: Any, root: int) -> None:
         """Overwrite `x` by that of `root`."""
         self._comm.broadcast(*_addresses(x, x), _size(x), nccl.NCCL_UINT8, root,
-                             _stream(x))
+                             self._stream_of(x))
 
     def all_to_all(self, source: Any, target: Any) -> None:
         """Store ``source[rank]`` of rank r in ``target[r]``."""
@@ -76,10 +88,23 @@ class NcclComm:
         nccl.groupStart()
         for rank in range(self.size):
             self._comm.send(start + rank*each, each, nccl.NCCL_UINT8, rank,
-                            _stream(source))
+                            self._stream_of(source))
             self._comm.recv(into + rank*each, each, nccl.NCCL_UINT8, rank,
-                            _stream(target))
+                            self._stream_of(target))
         nccl.groupEnd()
+
+    @contextmanager
+    def on_stream(self, stream: int) -> Iterator[None]:
+        """Let calls go to this stream, whatever the arrays' stream is."""
+        self._given = stream
+        try:
+            yield
+        finally:
+            self._given = None
+
+    def _stream_of(self, x: Any) -> int:
+        """The stream that an array's library computes on now."""
+        return (describe(x).stream or 0) if self._given is None else self._given
 
     def tell(self, key: str, text: str, seconds: float) -> None:
         """NCCL has no way from host to host."""
@@ -102,8 +127,3 @@ def _numbers(x: Any) -> tuple[int, int]:
     if dtype.kind == "c":
         return 2*count, _DTYPES[f"float{dtype.itemsize*4}"]
     return count, _DTYPES[dtype.name]
-
-
-def _stream(x: Any) -> int:
-    """The stream that an array's library computes on now."""
-    return describe(x).stream or 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -58,6 +59,7 @@ class TorchGroup:
         self._place = f"nbfused/{name}/{_made[name]}"
         _made[name] += 1
         self.checks_all = not self._cuda
+        self.on_stream = _on_stream if self._cuda else None
 
     def refuse(self, dtype: np.dtype, device: str, reduced: bool) -> str | None:
         """Say why an array cannot be carried, or be `reduced`; or None."""
@@ -71,13 +73,13 @@ class TorchGroup:
 
     def all_reduce(self, source: Any, target: Any, op: str) -> None:
         """Combine `source` of all ranks."""
-        into = tensor(target)
-        into.copy_(tensor(source))
+        into = _copied(source, target)
         dist.all_reduce(into, _OPS[op], group=self._group)
 
-    def start_sum(self, x: Any) -> Callable[[], object]:
-        """Begin to sum `x` of all ranks in place; the result waits for it."""
-        work = dist.all_reduce(tensor(x), group=self._group, async_op=True)
+    def start_sum(self, source: Any, target: Any) -> Callable[[], object]:
+        """Begin to sum `source` of all ranks; what it returns waits for it."""
+        work = dist.all_reduce(_copied(source, target), group=self._group,
+                               async_op=True)
         assert work is not None
         return work.wait
 
@@ -104,20 +106,35 @@ class TorchGroup:
         store = self._group.get_group_store()
         key = f"{self._place}/{key}"
         store.set(f"{key}/{self.rank}", text)
-        found: dict[int, str] = {}
+        found = {self.rank: text}
         end = time.monotonic() + seconds
         for rank in range(self.size):
             left = max(end - time.monotonic(), 0.01)
             try:
-                store.wait([f"{key}/{rank}"], timedelta(seconds=left))
-            except RuntimeError:  # which DistStoreError is
+                if rank != self.rank:
+                    store.wait([f"{key}/{rank}"], timedelta(seconds=left))
+                    found[rank] = store.get(f"{key}/{rank}").decode()
+            except RuntimeError:  # it does not come, or the store has gone with it
                 continue
-            found[rank] = store.get(f"{key}/{rank}").decode()
         if len(found) == self.size:  # all have read what was said before this
             if self._said is not None:
                 store.delete_key(self._said)
             self._said = f"{key}/{self.rank}"
         return found
+
+
+@contextmanager
+def _on_stream(stream: int) -> Iterator[None]:
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        yield
+
+
+def _copied(source: Any, target: Any) -> torch.Tensor:
+    """`target` with the elements of `source`, as PyTorch reduces in place."""
+    into = tensor(target)
+    if source is not target:
+        into.copy_(tensor(source))
+    return into
 
 
 def tensor(x: Any) -> torch.Tensor:

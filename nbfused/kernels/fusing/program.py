@@ -13,12 +13,14 @@ from ...dispatch import execute
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import View
-from ...specs.fusion.graph import Launch, Value
+from ...specs.fusion.graph import Launch, Value, live
+from ...specs.fusion.order import begun_early
 from ...specs.fusion.partition import partition
 from ...support import trees
 from ...support.records import record
 
 if TYPE_CHECKING:
+    from .calling.exchange import Exchange
     from .trace import Trace
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "is_view",
     "map_tree",
     "memory_of",
+    "read_by",
     "run_check",
     "run_opaque",
     "tree_values",
@@ -61,12 +64,23 @@ class Opaque:
     ----------
     views
         For each result the position of the argument whose memory it is in, or None.
+    exchange
+        The call between processes that it is, or begins.
+    awaits
+        Whether it waits for one that another has begun.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     single: bool
     views: tuple[int | None, ...] = (None,)
+    exchange: Exchange | None = None
+    awaits: bool = False
+
+    @property
+    def launches(self) -> bool:
+        """Tell that it does something."""
+        return not self.awaits
 
 
 @record
@@ -131,7 +145,13 @@ class Program:
         """
         wanted = [*tree_values(outputs), *stores.values(),
                   *(v for _, v in trace.checks), *effects]
-        launches = partition(trace.nodes, wanted, trace.name, stores, whole)
+        if trace.exchanges:
+            wanted += _ends(trace, wanted)
+        launches = begun_early(
+            partition(trace.nodes, wanted, trace.name, stores, whole),
+            begins=lambda one: isinstance(one.spec, Opaque) and bool(one.spec.exchange),
+            awaits=lambda one: isinstance(one.spec, Opaque) and one.spec.awaits,
+            last=set(stores.values()))
         trace.exact |= any(launch.exact for launch in launches)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)
@@ -141,11 +161,11 @@ class Program:
     def _place(self, wanted: set[Value]) -> None:
         """Find which launches store into arguments, and when values are let go."""
         target = {new: own for own, new in self.stores.items()}
-        if any(isinstance(launch.spec, Opaque) for launch in self.launches):
-            target = {}  # a call may find that everything is to be traced again
         kept, later = wanted | set(self.stores), set[Value]()
         viewed = _bases(wanted)
         for launch in reversed(self.launches):
+            if isinstance(launch.spec, Opaque):
+                target = {}  # it may fail, or find that all is to be traced again
             own = tuple(target.get(v) for v in launch.outputs)
             read = {v for v in launch.inputs if isinstance(v, Value)}
             viewed |= _bases(read)
@@ -159,10 +179,16 @@ class Program:
         self.direct.reverse()
         self.last.reverse()
 
-    def run(self, arguments: Sequence[Any], log: list[Logged] | None = None) -> Any:
+    def run(self, arguments: Sequence[Any], log: list[Logged] | None = None,
+            apart: bool = False) -> Any:
         """Compute the outputs from the arguments.
 
-        What is launched is added to `log`.
+        Parameters
+        ----------
+        log
+            To which is added what is launched.
+        apart
+            Whether those that are changed share no memory, but with views of theirs.
 
         Raises
         ------
@@ -175,7 +201,7 @@ class Program:
         for number in self.numbers:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in self.checks if not run_check(c, env)]
-        if self.stores:
+        if self.stores and not apart:
             check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
         like = data_of(like)
@@ -193,6 +219,14 @@ class Program:
                     copied = Launch(COPY, (new,), (Value(own.shape, own.type),))
                     log.append(Logged(copied, (env[new],), (env[own],), (env[own],)))
         return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
+
+
+def _ends(trace: Trace, wanted: Sequence[Value]) -> list[Value]:
+    """The ends of what is begun, whose results nobody may want."""
+    begun = set(live(trace.nodes, wanted))
+    return [node.outputs[0] for node in trace.nodes
+            if isinstance(node.spec, Opaque) and node.spec.awaits
+            and not begun.isdisjoint(node.sources)]
 
 
 def data_of(x: Any) -> Any:
@@ -298,6 +332,12 @@ def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:
             (v.shape, v.type) for v in launch.outputs]:
         raise TraceInvalid
     return results
+
+
+def read_by(launch: Launch) -> list[Value]:
+    """The values that a launch reads; others of its inputs it only comes after."""
+    inputs = launch.spec.args if isinstance(launch.spec, Opaque) else launch.inputs
+    return [v for v in inputs if isinstance(v, Value)]
 
 
 def is_view(spec: Any) -> bool:

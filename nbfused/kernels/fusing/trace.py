@@ -84,6 +84,8 @@ class Trace:
         self.stores: dict[Value, Value] = {}
         #: Results of what is called for its effect.
         self.effects: list[Value] = []
+        #: Results of calls between processes, in their order.
+        self.exchanges: list[Value] = []
         #: Symbols that are views, by what they are views of.
         self.views: dict[object, WeakSet[Symbol]] = {}
         #: Whether an array without dimensions may be a NumPy scalar to the function.
@@ -327,7 +329,8 @@ class Trace:
                                    self._computed, self._constant)], self.exact)
 
     def _lists(self) -> tuple[list[Any], ...]:
-        return self.nodes, self.numbers, self.checks, self.refused, self.effects
+        return (self.nodes, self.numbers, self.checks, self.refused, self.effects,
+                self.exchanges)
 
     def restore(self, before: Any) -> None:
         """Forget what was recorded since `state`."""

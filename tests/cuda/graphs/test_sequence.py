@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.backend import Call, SequencedCall
+from nbfused.backend import Call, SequencedCall, SequencedExchange
+from nbfused.cuda.graphs import captured, graph
 from nbfused.cuda.graphs import sequence as sequences
 from nbfused.cuda.graphs.sequence import GraphSequence, _waits
 from nbfused.cuda.runtime.notes import Address, noted
@@ -56,6 +57,72 @@ def test_calls_wait_for_those_that_share_memory_with_them(seed):
 def test_calls_that_share_nothing_wait_for_nothing():
     assert list(_waits([call((0, 0, 8), (1, 0, 8)), call((0, 0, 8), (1, 8, 16)),
                         call((0, 0, 8), (2, 0, 8))])) == [[], [], []]
+
+
+def test_calls_between_processes_wait_for_one_another():
+    """Whatever else they share: every rank makes them in one order."""
+    between = [SequencedExchange(None, ((k, 0, 8), (k, 0, 8)), set()) for k in range(3)]
+    calls = [between[0], call((0, 0, 8), (3, 0, 8)), between[1], between[2],
+             call((1, 0, 8), (3, 0, 8))]
+    assert list(_waits(calls)) == [[], [0], [0], [2], [2, 1]]
+
+
+class Driver:
+    """A driver's library that does nothing, and writes down what it was asked."""
+
+    def __init__(self):
+        self.calls, self.last = [], 0
+
+    def __getattr__(self, name):
+        def function(*args):
+            self.calls.append((name, args))
+            out = {"cuStreamEndCapture": 1}.get(name, 0)
+            if name.startswith(("cuStreamCreate", "cuStreamEnd", "cuGraphAdd",
+                                "cuGraphInstantiate", "cuGraphCreate")):
+                self.last += 1
+                args[out]._obj.value = self.last
+            return 0
+
+        return function
+
+    def named(self, part):
+        return [args for name, args in self.calls if part in name]
+
+
+def test_captured_calls_are_nodes_after_those_that_they_wait_for(monkeypatch):
+    driver = Driver()
+    for module in (captured, graph):
+        monkeypatch.setattr(module, "driver_library", lambda: driver)
+    captured._stream.cache_clear()
+    streams = []
+    graphs = [captured.Captured(0, streams.append) for _ in range(3)]
+    assert len(set(streams)) == len(driver.named("StreamCreate")) == 1
+    assert [int(args[1].value) for args in driver.named("BeginCapture")] == [2]*3
+    made = graph.Graph([captured.CapturedNode(one, after) for one, after in zip(
+        graphs, ([], [0], [0, 1]), strict=True)])
+    handles = [args[0]._obj.value for args in driver.named("AddChildGraphNode")]
+    for args, one, after in zip(driver.named("AddChildGraphNode"), graphs,
+                                ([], [0], [0, 1]), strict=True):
+        assert [args[2][k] for k in range(args[3].value)] == [handles[k] for k in after]
+        assert args[4] is one.graph
+    assert [args[2].value for args in driver.named("Instantiate")] == [8]
+    made.launch(5)
+    assert len(driver.named("GraphLaunch")) == 1
+    captured._stream.cache_clear()
+
+
+def test_a_capture_that_fails_ends(monkeypatch):
+    driver = Driver()
+    monkeypatch.setattr(captured, "driver_library", lambda: driver)
+    captured._stream.cache_clear()
+
+    def fail(stream):
+        raise RuntimeError("no such thing in a graph")
+
+    with pytest.raises(RuntimeError, match="no such thing"):
+        captured.Captured(0, fail)
+    assert len(driver.named("EndCapture")) == len(driver.named("BeginCapture")) == 1
+    captured._stream.cache_clear()
 
 
 def test_numbers_of_other_bits_are_others():

@@ -141,3 +141,24 @@ def test_results_have_memory_of_their_own():
     x = X.copy()
     for k in range(4):
         np.testing.assert_allclose(step(x), X + k)
+
+
+def test_a_view_of_what_is_changed_passes_from_segment_to_segment():
+    """It was refused as memory that two arguments share, from the third call on."""
+    call = nf.callback(lambda a: a + 1.0, lambda shape: shape, "f8")
+
+    @nf.fuse
+    def step(x, w):
+        part = w[1:]
+        y = call(x + part[0])
+        z = call(y * part[1])
+        w -= 0.5
+        return part*2.0 + z[1:]
+
+    w, want = np.arange(4.0), np.arange(4.0)
+    for k in range(5):
+        x = np.full(4, float(k))
+        z = (x + want[1] + 1)*want[2] + 1
+        want = want - 0.5
+        np.testing.assert_allclose(step(x, w), want[1:]*2 + z[1:])
+        np.testing.assert_allclose(w, want)

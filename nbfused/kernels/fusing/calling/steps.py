@@ -20,7 +20,7 @@ from ..program import Opaque, Program, data_of
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["is_differentiated", "record_callback", "record_step"]
+__all__ = ["is_differentiated", "record_callback", "record_opaque", "record_step"]
 
 
 def record_step(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
@@ -53,10 +53,9 @@ def record_step(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
             "does not see into; give it a derivative with nf.custom_vjp or "
             "nf.callback(..., vjp=...), or fuse what is differentiated, as in "
             "nf.grad(nf.fuse(f))")
-    return _record(
-        trace, function, args, values, [
-        (tuple(r.shape), dtype_of(r)) for r in results],
-        _viewed_operands(given, results))
+    spec = Opaque(function, values, False, _viewed_operands(given, results))
+    return record_opaque(trace, spec, args, values, [
+        (tuple(r.shape), dtype_of(r)) for r in results])
 
 
 def record_callback(trace: Trace, callback: Any,
@@ -74,11 +73,10 @@ def record_callback(trace: Trace, callback: Any,
     run.__name__ = callback.__name__
     effects = () if shapes else tuple(trace.effects[-1:])  # in their order
     values = (*map(trace.operand, args), *effects)
-    made = _record(
-        trace,
-        run if trace.records() else no_grad()(run), args, values,
-        [*zip(shapes, callback.dtypes, strict=True)] or [((), np.dtype("f8"))],
-        (None,) * max(1, len(shapes)))
+    spec = Opaque(run if trace.records() else no_grad()(run), values, False,
+                  (None,) * max(1, len(shapes)))
+    made = record_opaque(trace, spec, args, values, [
+        *zip(shapes, callback.dtypes, strict=True)] or [((), np.dtype("f8"))])
     if shapes:
         for symbol in made:
             symbol.scalar = False
@@ -87,13 +85,21 @@ def record_callback(trace: Trace, callback: Any,
     return ()
 
 
-def _record(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
-            values: tuple[Any, ...], results: Sequence[tuple[Shape, Type]],
-            views: tuple[int | None, ...]) -> tuple[Any, ...]:
-    """Record a step with results of these shapes and dtypes."""
-    node = Node(Opaque(function, values, False, views), values, results)
+def record_opaque(trace: Trace, spec: Opaque, args: Sequence[Any],
+                  values: tuple[Any, ...],
+                  results: Sequence[tuple[Shape, Type]]) -> tuple[Any, ...]:
+    """Record a step with results of these shapes and dtypes.
+
+    Parameters
+    ----------
+    args
+        What it is called with.
+    values
+        What it has to run after.
+    """
+    node = Node(spec, values, results)
     trace.nodes.append(node)
-    bases = [None if k is None else args[k] for k in views]
+    bases = [None if k is None else args[k] for k in spec.views]
     made = []
     for value, base in zip(node.outputs, bases, strict=True):
         symbol = trace.symbol(trace, value, base=base if isinstance(

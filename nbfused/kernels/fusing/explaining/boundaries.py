@@ -8,7 +8,7 @@ from typing import Any
 from ....specs import Contract, Map, Reduce
 from ....specs.fusion.graph import Launch, Value
 from ....support.records import record
-from ..program import Opaque, memory_of
+from ..program import Opaque, memory_of, read_by
 
 __all__ = ["Boundary", "boundaries"]
 
@@ -62,7 +62,7 @@ def boundaries(launches: Sequence[Launch], size: Any) -> list[Boundary]:
 
 
 def _arrays(launch: Launch) -> list[Value]:
-    return [v for v in launch.inputs if isinstance(v, Value) and not v.by_value]
+    return [v for v in read_by(launch) if not v.by_value]
 
 
 def _reason(before: Launch, after: Launch, value: Value, readers: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ....specs.fusion.graph import Launch, Value
 from ....support.display import html_table, text_table
 from ....support.records import record
-from ..program import Opaque, Program, memory_of, tree_values
+from ..program import Opaque, Program, memory_of, read_by, tree_values
 from .boundaries import Boundary, boundaries
 from .drawing import drawing
 
@@ -154,7 +154,7 @@ def _explained(launch: Launch) -> ExplainedLaunch:
         "call" if own else type(launch.spec).__name__, _name(launch.spec),
         launch.outputs[0].shape if launch.outputs else (),
         tuple(_name(node.spec) for node in launch.nodes if _launches(node.spec)),
-        _bytes((*launch.inputs, *launch.outputs)))
+        _bytes((*read_by(launch), *launch.outputs)))
 
 
 def _launches(spec: Any) -> bool:

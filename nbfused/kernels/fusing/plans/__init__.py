@@ -2,6 +2,7 @@
 
 - `planning` makes a plan when a program runs the second time for a layout.
 - `plan` is what it has decided: launches, places of arrays, numbers.
+- `exchanges` are calls between processes in a plan, on memory that does not move.
 - `segments` are the plans between the calls of functions in Python.
 - `plan_text` generates the function that runs it.
 """

@@ -73,6 +73,8 @@ class Plan:
         The numbers that launches are given, and in which form.
     sequence
         Starts all steps at once; None if the backend cannot.
+    exchanges
+        Whether it has calls between processes, which only the sequence makes.
     new_arena
         Allocates the arena; None if there is none.
     arena
@@ -96,6 +98,7 @@ class Plan:
     steps: tuple[Step, ...]
     passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
     sequence: SequenceStart | None
+    exchanges: bool
     results: tuple[Result, ...]
     new_arena: Callable[[], Any] | None
     arena: int
@@ -118,15 +121,17 @@ class Plan:
         """The backend's reader of many arrays at once; None if it has none."""
         return getattr(self.steps[0].call.place.backend, "headers", None)
 
-    def launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
-        """Start all launches."""
+    def launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> bool:
+        """Start all launches; False if it has started nothing."""
         stream = self.steps[0].call.stream()
         traced = LAUNCHES.get()
         if self.sequence is not None and self.sequence(addresses, numbers, stream):
             if traced is not None:
                 traced += [step.call.launched for step in self.steps
                            if step.call.launched]
-            return
+            return True
+        if self.exchanges:
+            return False
         for step in self.steps:
             own = step.numbers
             if numbers and own:
@@ -134,3 +139,4 @@ class Plan:
                              for n in own])
             step.call.launch(tuple([addresses[k] + more for k, more in step.places]),
                              own, stream, traced)
+        return True

@@ -49,7 +49,8 @@ def run(arguments, pointers):
     if ({places} 0) & 15:
         return None
 {numbers}
-    launch((*pointers, {given}), ({passed}))
+    if not launch((*pointers, {given}), ({passed})):
+        return None
 {after}
     return {outputs},
 """

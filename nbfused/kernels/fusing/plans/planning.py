@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ....arrays import Array, byte_range, describe
+from ....arrays import Array, byte_range, describe, dtype_of
 from ....autograd import Variable
 from ....autograd.recording import recording
-from ....backend import NumberOf, SequencedCall, SequenceStart
+from ....backend import NumberOf, SequencedCall, SequencedExchange, SequenceStart
 from ....dispatch.callers import read_layouts
 from ....dispatch.calls import find_prepared, scalar_type
 from ....dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
@@ -22,6 +22,7 @@ from ....specs.fusion.graph import Launch, Value
 from ....support.records import record
 from ..arguments import is_number
 from ..program import Logged, Opaque, Program, data_of, tree_values
+from .exchanges import FixedMemory, can_be_captured, fix_memory, sequenced
 from .plan import ALIGN, Place, Plan, Result, Step
 from .segments import SegmentedPlan, make_segments
 
@@ -115,17 +116,25 @@ def make_plan(program: Program, arguments: Sequence[Any],
     specs = [one.launch.spec for one in log]
     looked_at = {v for _, v in program.checks if not v.by_value}
     if not looked_at <= given or not all(
-            not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
+            can_be_captured(s) if isinstance(s, Opaque) else
+            s.launches or s.rearranges for s in specs):
         return None
+    exchanges = any(isinstance(s, Opaque) for s in specs)
+    fixed = fix_memory(program, log) if exchanges else FixedMemory(log, {})
+    log = fixed.log
     try:
-        layout = _Layout(program, arguments, log)
-        steps = tuple([layout.step(one) for one in log if one.launch.spec.launches])
+        layout = _Layout(program, arguments, fixed)
+        steps = tuple([step for one in log if one.launch.spec.launches
+                       if (step := layout.step(one))])
     except (_NoPlanError, KernelTypeError):  # an argument that no kernel reads
         return None
     places = {(id(s.call.place.library), s.call.place.device) for s in steps}
     if len(places) != 1 or len(layout.made) != len(layout.results):
         return None
     place, size = steps[0].call.place, layout.size
+    sequence = _sequence(place, layout.calls)
+    if exchanges and sequence is None:
+        return None
     passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
         tuple(program.arguments), tuple(program.numbers),
@@ -135,15 +144,15 @@ def make_plan(program: Program, arguments: Sequence[Any],
         tuple(program.stores),
         frozenset(type(data_of(passed[v])) for v in program.stores),
         program.outputs, tuple([(v, x, describe(data_of(x)).pointer)
-                                for v, x in program.constants.items()]),
-        steps, tuple(layout.passed),
-        _sequence(place, layout.calls), tuple(layout.made),
+                                for v, x in layout.constants]),
+        steps, tuple(layout.passed), sequence, exchanges, tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
         size, tuple(layout.overlaps()), layout.views, [None])
 
 
-def _sequence(place: CallPlace, calls: Sequence[SequencedCall] | None,
+def _sequence(place: CallPlace,
+              calls: Sequence[SequencedCall | SequencedExchange] | None,
               ) -> SequenceStart | None:
     """Make the start of all calls at once; None if the backend has none."""
     make = getattr(place.backend, "sequence", None)
@@ -173,6 +182,8 @@ class _Layout:
         How these are allocated, in their order.
     views
         The launches that rearrange what is returned.
+    constants
+        What lies in the same memory in each call.
     passed
         The numbers of the call that launches are given and in which form, and the
         position of each.
@@ -183,11 +194,13 @@ class _Layout:
     """
 
     def __init__(self, program: Program, arguments: Sequence[Any],
-                 log: Sequence[Logged]) -> None:
-        self._stores = program.stores
+                 fixed: FixedMemory) -> None:
+        self._stores, log, self._fixed = program.stores, fixed.log, fixed.buffers
         self._given = {v: describe(data_of(x)) for v, x in zip(
             program.arguments, arguments, strict=True) if not v.by_value}
-        fixed = {v: describe(data_of(x)) for v, x in program.constants.items()}
+        held = {id(x): x for x in fixed.buffers.values()}
+        self.constants = [*program.constants.items(),
+                          *((Value((), dtype_of(x)), x) for x in held.values())]
         wanted = [v for v in tree_values(program.outputs) if v not in self._given]
         #: What each value that rearranges another one is a view of.
         self._base: dict[Value, Value] = {}
@@ -199,14 +212,17 @@ class _Layout:
         self.results = [v for launch in kernels for v in launch.outputs if v in owners]
         self.views = _leading_to(wanted, [one.launch for one in log
                                           if not one.launch.spec.launches])
-        count = len(self._given) + len(fixed)
+        count = len(self._given) + len(self.constants)
         self._memory = {v: _Memory((k, 0), array) for k, (v, array) in enumerate(
-            [*self._given.items(), *fixed.items()])}
+            [*self._given.items(),
+             *((v, describe(data_of(x))) for v, x in self.constants)])}
+        at = {which: count - len(held) + k for k, which in enumerate(held)}
+        self._buffers = {v: at[id(x)] for v, x in fixed.buffers.items()}
         self._numbers = {v: count + k for k, v in enumerate(self.results)}
         self._arena = count + len(self.results)
         self.made: list[Result] = []
         self.passed: dict[tuple[Value, Callable[[Any], Any]], int] = {}
-        self.calls: list[SequencedCall] | None = []
+        self.calls: list[SequencedCall | SequencedExchange] | None = []
         self.size = 0
         #: Launches that share no memory may run side by side.
         self._roomy = sum(_bytes(describe(data_of(r))) for one in log if one.out is None
@@ -220,8 +236,8 @@ class _Layout:
         """The value that was computed into the memory of `value`."""
         return self._base.get(value, value)
 
-    def step(self, one: Logged) -> Step:
-        """The prepared call of the next launch.
+    def step(self, one: Logged) -> Step | None:
+        """The prepared call of the next launch; None of a call between processes.
 
         Raises
         ------
@@ -230,6 +246,9 @@ class _Layout:
         """
         self._at += 1
         spec, launch = one.launch.spec, one.launch
+        if isinstance(spec, Opaque):
+            self._exchange(one)
+            return None
         data = [data_of(x) for x in one.inputs]
         out = None if one.out is None else [data_of(x) for x in one.out]
         call = find_prepared(spec, data, out, launch.asked, data_of(one.like))
@@ -255,6 +274,15 @@ class _Layout:
             *(describe(x) for x, (kind, _) in zip(data, spec.parameters, strict=True)
               if kind != "scalar"), *call.outputs))
         return Step(call, places, tuple(numbers))
+
+    def _exchange(self, one: Logged) -> None:
+        """Note a call between processes for the sequence."""
+        (x,), (result,) = one.launch.inputs, one.launch.outputs
+        self._memory[result] = _Memory((self._buffers[result], 0),
+                                       describe(data_of(one.results[0])))
+        places = [(self._buffers[v], self._fixed[v]) for v in (x, result)]
+        if self.calls is not None:
+            self.calls.append(sequenced(one.launch.spec.exchange, *places))
 
     def _sequenced(self, call: PreparedCall, places: tuple[Place, ...],
                    numbers: tuple[Any, ...], arrays: Sequence[Array]) -> None:
@@ -298,6 +326,8 @@ class _Layout:
                 array.shape, array.dtype, array.device)
             self.made.append(Result(value, make,
                                     isinstance(one.results[k], Variable)))
+        elif value in self._buffers:
+            place = self._buffers[value], 0
         else:
             place = self._arena, self._take(_bytes(call.outputs[k]))
         self._memory[value] = _Memory(place, array)

@@ -19,6 +19,7 @@ from ..program import (
     check_apart,
     evaluate,
     map_tree,
+    read_by,
     run_check,
     run_opaque,
     tree_values,
@@ -47,7 +48,7 @@ class Segment:
             found = read(arguments)
             if found is not None and found[0] == self.layout:
                 made = self.plan.run(arguments, found[1])
-        results = self.program.run(arguments) if made is None else made[0]
+        results = self.program.run(arguments, apart=True) if made is None else made[0]
         env.update(zip(self.program.outputs, results, strict=True))
 
 
@@ -58,6 +59,8 @@ class SegmentedPlan:
                  read: Read) -> None:
         self._program, self._parts, self._read = program, tuple(parts), read
         self._numbers = tuple(program.numbers)
+        #: Addresses of arguments that did not share memory, the last ones.
+        self._apart: tuple[int, ...] | None = None
 
     @property
     def headers(self) -> Headers | None:
@@ -86,8 +89,9 @@ class SegmentedPlan:
         for number in self._numbers:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in program.checks if not run_check(c, env)]
-        if program.stores:
+        if program.stores and pointers != self._apart:  # most calls are like the last
             check_apart(program.stores, given)
+            self._apart = pointers
         for part in self._parts:
             if isinstance(part, Segment):
                 part.run(env, self._read)
@@ -128,7 +132,7 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
             parts.append(group[0].launch)
         else:
             later = {v for rest in groups[k + 1:] for one in rest
-                     for v in _read_by(one.launch)}
+                     for v in read_by(one.launch)}
             parts.append(_segment(program, group, env, later, k == len(groups) - 1,
                                   make_plan, read))
         for one in group:
@@ -147,30 +151,30 @@ def _groups(log: Sequence[Logged]) -> list[list[Logged]]:
     return [group for group in groups if group]
 
 
-def _read_by(launch: Launch) -> set[Value]:
-    args = launch.spec.args if isinstance(launch.spec, Opaque) else launch.inputs
-    return {v for v in args if isinstance(v, Value)}
-
-
 def _segment(program: Program, group: Sequence[Logged], env: dict[Value, Any],
              later: set[Value], last: bool, make_plan: Callable[..., Plan | None],
              read: Read) -> Segment:
     stores = dict(program.stores) if last else {}
     stores = {own: new for own, new in stores.items() if any(
-        one.out and one.out[0] is env[own] for one in group)}
-    launches = [one.launch for one in group if not (
-        one.out and any(one.out[0] is env[own] for own in stores))]
+        x is env[own] for one in group for x in one.out or ())}
+    known = set(map(id, program.launches))
+    kept = [one for one in group if id(one.launch) in known or not (
+        one.out and any(one.out[0] is env[own] for own in stores))]  # which only store
+    launches = [one.launch for one in kept]
     made = {v for launch in launches for v in launch.outputs}
-    wanted = later | {*tree_values(program.outputs), *program.stores.values(),
-                      *(v for _, v in program.checks)}
+    wanted = later | {*tree_values(program.outputs), *(v for _, v in program.checks),
+                      *(v for k, v in program.stores.items() if k not in stores)}
     needed = dict.fromkeys(v for launch in launches for v in launch.inputs
                            if isinstance(v, Value) and v not in made)
     needed |= dict.fromkeys(v for pair in stores.items() for v in pair
                             if v not in made)
+    direct = [None if one.out is None else tuple(
+        [next((own for own in stores if x is env[own]), None) for x in one.out])
+        for one in kept]
     own = Program(tuple(needed), {}, (), (), launches, stores,
                   tuple([v for launch in launches for v in launch.outputs
                          if v in wanted]),
-                  [None] * len(launches), [()] * len(launches))
+                  direct, [()] * len(launches))
     given = [env[v] for v in needed]
     found = read(given)
     return Segment(own, found and found[0],

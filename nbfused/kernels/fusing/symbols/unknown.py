@@ -18,6 +18,7 @@ from ....autograd.numpy_api.ufuncs import method_name
 from ....specs import View
 from ....specs.fusion.graph import Value
 from ..calling.calls import known_or_called
+from ..calling.exchange import Exchange, record_exchange
 from ..calling.rules import record_rule
 from ..calling.steps import record_callback, record_step
 from ..functions import GIVE_ARRAYS, traced_function
@@ -110,7 +111,8 @@ class Unknown(CupyProtocols):
 
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Record a call of a callback."""
-        return record_callback(self.tracer, callback, args)
+        record = record_exchange if isinstance(callback, Exchange) else record_callback
+        return record(self.tracer, callback, args)
 
     @property
     def differentiated(self) -> bool:
