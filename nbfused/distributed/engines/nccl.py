@@ -56,13 +56,14 @@ class NcclComm:
     def start_sum(self, source: Any, target: Any) -> Callable[[], object]:
         """Begin to sum `source` of all ranks; the arrays' stream waits for it."""
         (here, place), (count, kind) = _addresses(source, target), _numbers(source)
-        stream = cupy.cuda.ExternalStream(self._stream_of(target))
-        self._beside.wait_event(stream.record())
+        stream, ready = self._stream_of(target), cupy.cuda.Event(disable_timing=True)
+        cupy.cuda.runtime.eventRecord(ready.ptr, stream)
+        self._beside.wait_event(ready)
         self._comm.allReduce(here, place, count, kind, nccl.NCCL_SUM, self._beside.ptr)
         done = self._beside.record()
 
         def finish(read: Any = source) -> None:  # whose memory nobody gets before
-            stream.wait_event(done)
+            cupy.cuda.runtime.streamWaitEvent(stream, done.ptr)
 
         return finish
 
