@@ -12,31 +12,31 @@ from dataclasses import replace as replace_record
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ...arrays import Array, describe, dtype_of, is_array, may_overlap
-from ...autograd import Function, Variable
-from ...autograd.numpy_api.in_place import replace
-from ...autograd.recording import no_grad, recording
-from ...autograd.versions import is_saved
-from ...dispatch.calls import COPY
-from ...dispatch.execute import execute
-from ...errors import (
+from ....arrays import Array, describe, dtype_of, is_array, may_overlap
+from ....autograd import Function, Variable
+from ....autograd.numpy_api.in_place import replace
+from ....autograd.recording import no_grad, recording
+from ....autograd.versions import is_saved
+from ....dispatch.calls import COPY
+from ....dispatch.execute import execute
+from ....errors import (
     KernelTypeError,
     NotDifferentiableError,
     OverlapError,
     TapeError,
 )
-from ...specs import Raw
-from ...support.records import record
-from .arguments import Leaf, array_of, arrays_of
-from .launching import Options
+from ....specs import Raw
+from ....support.records import record
+from ..arguments import array_of, arrays_of
+from ..launching import Options
+from ..pairs import gradient_buffer, in_dtypes_of
+from ..recording.places import counted_kernel, needed_before, record_places
+from ..second import Moving
+from ..views import Dual, ViewType, is_floating
 from .leaves import Layout, layout_of
-from .pairs import gradient_buffer, in_dtypes_of
-from .recording.recorder import record_launch
-from .recording.tapes import Recorded, derivative_kernel
-from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
-    from .rawkernel import ThreadKernel
+    from ..rawkernel import ThreadKernel
 
 __all__ = ["is_taped", "launch_taped"]
 
@@ -187,11 +187,8 @@ def _check_apart(kernel: ThreadKernel, arrays: Mapping[str, Array],
 def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
             paired: Sequence[str]) -> frozenset[str]:
     """The arrays that the kernel reads and writes and whose old values count."""
-    if kernel.rules:
-        found = spec.written
-    else:
-        derived = derivative_kernel(spec, tuple(n in paired for n in names), "bwd")
-        found = spec.revised if derived.tapes else spec.revised & derived.spec.read
+    found = spec.written if kernel.rules else needed_before(
+        spec, tuple(n in paired for n in names))
     return frozenset(n for p, n in zip(spec.function.params, names, strict=True)
                      if p in found)
 
@@ -200,31 +197,18 @@ def _copy(array: Any) -> Any:
     return execute(COPY, (array,), dtypes=(dtype_of(array),))[0]
 
 
-def _start(call: _Call, arrays: Mapping[str, Any]) -> tuple[Leaf, ...] | None:
-    """Launch; what it counted and its derivative needs, if there is any."""
-    arguments = call.layout.arguments(arrays)
+def _recorded(call: _Call, arrays: Mapping[str, Any]) -> _Call:
+    """The launch, or how it is played back where its threads count places."""
     kernel, options = call.kernel, call.options
-    with no_grad():
-        if not kernel.rules:
-            flat = kernel.flatten(arguments, options.check)
-            derived = derivative_kernel(kernel.spec(flat), tuple(
-                leaf.name in call.paired for leaf in flat.leaves), "bwd")
-            if derived.counted:
-                _check_counted(kernel, derived)
-                return record_launch(derived, flat, options)
-        kernel.start(arguments, options)
-    return None
-
-
-def _check_counted(kernel: ThreadKernel, derived: Recorded) -> None:
-    """Refuse counted places of which it is not known how many there are."""
-    if derived.counter is not None or derived.finals:
-        what = "an atomic min or max is in the same kernel" if derived.finals else \
-            "they are counted in a loop whose length is not known when it is parsed"
-        raise NotDifferentiableError(
-            f"{kernel.__name__}: the derivative depends on what atomic operations on "
-            f"'{derived.counted[0]}' give, and {what}; count the places in a kernel of "
-            "their own, to read them in another")
+    if kernel.rules:
+        return call
+    flat = kernel.flatten(call.layout.arguments(arrays), options.check)
+    counted = counted_kernel(kernel.spec(flat), tuple(
+        leaf.name in call.paired for leaf in flat.leaves))
+    if counted is None:
+        return call
+    return replace_record(call, options=replace_record(
+        options, places=record_places(counted, flat, options)))
 
 
 class _Launched(Function):
@@ -236,9 +220,11 @@ class _Launched(Function):
         plain = arrays_of(call.kernel.__name__, call.layout.names, args)
         before = dict(zip(call.layout.names, args, strict=True))
         made = {n: _copy(plain[n]) for n in call.changed}
-        copies = {n: Variable(_copy(plain[n])) for n in call.needed
-                  if not before[n].requires_grad}
-        ctx.call, ctx.tapes = call, _start(call, {**plain, **made})
+        recorded = dict(zip(call.layout.names, ctx.needs_input_grad[1:], strict=True))
+        copies = {n: _copy(plain[n]) for n in call.needed if not recorded[n]}
+        with no_grad():
+            ctx.call = call = _recorded(call, {**plain, **made})
+            call.kernel.start(call.layout.arguments({**plain, **made}), call.options)
         #: Arrays of which the derivative looks at the shapes only.
         ctx.unread = {n: made.get(n, plain[n]) for n in call.written - call.needed}
         kept = {n: copies.get(n, v) for n, v in before.items() if n not in ctx.unread}
@@ -253,11 +239,7 @@ class _Launched(Function):
         """Launch the derivative on pairs."""
         call: _Call = ctx.call
         saved = dict(zip(ctx.arrays, ctx.saved_tensors, strict=True))
-        before = {**ctx.numbers, **saved, **{
-            n: Variable(a) for n, a in ctx.unread.items()}}
-        names = call.layout.names
-        call = replace_record(call, options=replace_record(call.options,
-                                                           tapes=ctx.tapes))
+        before, names = {**ctx.numbers, **saved, **ctx.unread}, call.layout.names
         wanted = tuple(n for n, need in zip(names, ctx.needs_input_grad[1:],
                                             strict=True) if need)
         found = _Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)
@@ -267,7 +249,11 @@ class _Launched(Function):
 
 
 class _Pulled(Function):
-    """The gradient of a launch with respect to the `wanted` leaves."""
+    """The gradient of a launch, which has a derivative itself.
+
+    Takes the launch, the names of the leaves whose gradients it gives, the leaves as
+    they were before, and the cotangents of what the launch changed.
+    """
 
     @classmethod
     def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
@@ -275,24 +261,74 @@ class _Pulled(Function):
         """Launch ``bwd``: what is left of the cotangents is that of what was before."""
         names = call.layout.names
         plain = arrays_of(call.kernel.__name__, names, given)
-        slopes = {n: gradient_buffer(plain[n]) for n in call.paired}
-        for n, g in zip(call.changed, given[len(names):], strict=True):
-            execute(COPY, (array_of(call.kernel.__name__, g),), out=(slopes[n],),
-                    dtypes=(dtype_of(slopes[n]),))
+        slopes = {n: _filled(plain[n], None) for n in call.paired}
+        slopes |= {n: _filled(plain[n], array_of(call.kernel.__name__, g))
+                   for n, g in zip(call.changed, given[len(names):], strict=True)}
         duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
         with no_grad():
             call.kernel.bwd.start(call.layout.arguments({**plain, **duals}),
                                   call.options)
-        ctx.call = call
+        ctx.call, ctx.wanted = call, wanted
+        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
+        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
         found = in_dtypes_of({n: slopes[n] for n in wanted}, plain)
         results = tuple(Variable(found[n]) for n in wanted)
         return results if len(results) > 1 else results[0]
 
     @classmethod
-    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
-        """Refuse second derivatives: those of `ThreadKernel.as_op` are known."""
-        name = ctx.call.kernel.__name__
-        raise NotDifferentiableError(
-            f"{name}: the derivative of the gradient of a recorded launch is not "
-            "known, nor the forward mode of the tape, which takes it; make an "
-            f"operation of the kernel, {name}.as_op(...), which has it")
+    def backward(cls, ctx: Any, *directions: Any) -> Any:
+        """The change of the gradient, and of the results, along `directions`."""
+        call: _Call = ctx.call
+        if recording():
+            raise NotDifferentiableError(
+                f"{call.kernel.__name__}: a launch that is recorded has two "
+                "derivatives, and a third was asked for (create_graph, or nf.grad "
+                "three times); write it as @nf.elementwise, which has derivatives of "
+                "any order, or launch kernels for the first derivative")
+        saved, names = iter(ctx.saved_tensors), call.layout.names
+        given = [array_of(call.kernel.__name__, next(saved) if x is None else x)
+                 for x in ctx.numbers]
+        plain = dict(zip(names, given, strict=False))
+        cotangents = dict(zip(call.changed, given[len(names):], strict=True))
+        along = {n: array_of(call.kernel.__name__, u)
+                 for n, u in zip(ctx.wanted, directions, strict=True)}
+        needs = ctx.needs_input_grad[2:]
+        asked = [n for n, need in zip(names, needs, strict=False) if need]
+        bent = _gradient_change(call, plain, cotangents, along, asked) if asked else {}
+        moved = _result_change(call, plain, along) if any(needs[len(names):]) else {}
+        return (None, None, *map(bent.get, names), *map(moved.get, call.changed))
+
+
+def _gradient_change(call: _Call, plain: Mapping[str, Any],
+                     cotangents: Mapping[str, Any], along: Mapping[str, Any],
+                     asked: Sequence[str]) -> dict[str, Any]:
+    """The change of the gradients of the `asked` leaves, their values moving."""
+    changes = {n: gradient_buffer(plain[n]) for n in asked}
+    bars = {n: _filled(plain[n], g) for n, g in cotangents.items()}
+    unread = call.written - call.needed
+    moving = {n: Moving(plain[n], None if n in unread else along.get(n),
+                        changes.get(n), bars.get(n)) for n in call.paired}
+    with no_grad():
+        call.kernel.second.start(
+            call.layout.arguments({**plain, **moving}), call.options)
+    return in_dtypes_of(changes, plain)
+
+
+def _result_change(call: _Call, plain: Mapping[str, Any],
+                   along: Mapping[str, Any]) -> dict[str, Any]:
+    """The change of what is written, of which the kernel runs on copies."""
+    arrays = {**plain, **{n: _copy(plain[n]) for n in call.written}}
+    slopes = {n: _filled(plain[n], along.get(n)) for n in {*along, *call.changed}}
+    with no_grad():
+        call.kernel.fwd.start(call.layout.arguments(
+            {**arrays, **{n: Dual(arrays[n], u) for n, u in slopes.items()}}),
+            call.options)
+    return in_dtypes_of({n: slopes[n] for n in call.changed}, plain)
+
+
+def _filled(x: Any, values: Any | None) -> Any:
+    """A buffer for derivatives of `x`, with these values or zeros."""
+    made = gradient_buffer(x)
+    if values is not None:
+        execute(COPY, (values,), out=(made,), dtypes=(dtype_of(made),))
+    return made

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from .pairs import label_of, parts_in
-from .views import fields_of
+from ....support.records import record
+from ..pairs import label_of, parts_in
+from ..views import fields_of
 
 __all__ = ["Layout", "layout_of"]
 
