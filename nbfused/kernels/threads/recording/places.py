@@ -53,7 +53,7 @@ class Counted:
 
 @lru_cache(maxsize=1024)
 def counted_kernel(spec: Raw, wanted: tuple[bool, ...]) -> Counted | None:
-    """How to record and play back a kernel; None if no derivative needs that.
+    """The kernels that record and play back; None if no derivative needs that.
 
     Parameters
     ----------
