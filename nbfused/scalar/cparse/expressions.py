@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from ..source.resolve import Operation
 from .cuda.functions import CONSTANTS
 from .scope import Before, ExpressionParser, Scope
 from .spelling import TRAIT
-from .tree import kind, walk
+from .tree import has_atomics, kind, roots, stores, walk
 from .types import TRAITS, common_dtype, promote
-from .values import Typed, Variable, call, converted, literal, operand, store
+from .values import Typed, call, converted, literal, operand, store
 
 __all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine",
            "decided"]
@@ -259,12 +260,14 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
     """
     step = kind(node) == "UnaryOp"
     target = node.expr if step else node.lvalue
+    if kind(target) in ("ArrayRef", "StructRef"):
+        return _change_part(scope, node, target)
     variable = scope.lookup(target.name) if kind(target) == "ID" else None
     if variable is None or variable.kind != "value" or variable.constant:
         scope.refuse(node, f"{node.op.lstrip('p')} inside an expression changes "
-                           "variables only, no elements, members or constants; make it "
-                           "a statement of its own")
-    before = changes_before(scope, node, variable)
+                           "variables, elements and members, no constants; make it a "
+                           "statement of its own")
+    before = changes_before(scope, node, node.op.lstrip("p"), {variable.name})
     if id(node) in before.values:
         return before.values[id(node)]
     old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
@@ -284,23 +287,57 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
     return found
 
 
-def changes_before(scope: Scope, node: Any, variable: Variable) -> Before:
-    """The place of a change inside an expression, whose variable is named once."""
-    before, what = scope.before, f"{node.op.lstrip('p')} inside an expression"
+def _change_part(scope: Scope, node: Any, target: Any) -> Typed:
+    """Parse ``v[k]++`` and ``(p.a = x)`` inside an expression."""
+    from pycparser.c_ast import Assignment, Constant
+
+    what, changes = node.op.lstrip("p"), scope.unit.changes
+    if stores(target, changes) or has_atomics(target, changes):
+        scope.refuse(node, f"{what} inside an expression changes an element whose "
+                           "index changes as well; make it a statement of its own")
+    whole = {v.name for n in roots(target) if (v := scope.lookup(n))}
+    before = changes_before(scope, node, what, whole)
+    if id(node) in before.values:
+        return before.values[id(node)]
+    found = None
+    if node.op.startswith("p"):
+        old = scope.typed(target)
+        kept = scope.declare("__old", old.dtype)
+        before.statements.append(ast.Assign([store(kept.name)], old.node))
+        found = Typed(ast.Name(kept.name, ast.Load()), old.dtype)
+    one = Constant("int", "1", node.coord)
+    changed = Assignment(f"{node.op[-1]}=", target, one, node.coord) \
+        if kind(node) == "UnaryOp" else node
+    before.statements += scope.statement(changed)
+    before.values[id(node)] = found or scope.typed(target)
+    return before.values[id(node)]
+
+
+def changes_before(scope: Scope, node: Any, what: str, changed: Set[str]) -> Before:
+    """The place of a change inside an expression, which nothing beside it may name.
+
+    Where it is the right side of a plain assignment, the left one may: that comes
+    last, as in C++ 17.
+    """
+    before, what = scope.before, f"{what} inside an expression"
     if before is None:
         scope.refuse(node, f"{what} that is computed under a condition is not "
                            "understood here; make it a statement of its own")
-    if id(node) not in before.values and \
-            _named(scope, before.root, variable) > _named(scope, node, variable):
-        name = (node.expr if kind(node) == "UnaryOp" else node.lvalue).name
-        scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
-                           "leaves the order open; make it a statement of its own")
+    root = before.root
+    if kind(root) == "Assignment" and root.op == "=" and any(
+            n is node for n in walk(root.rvalue)):
+        root = root.rvalue
+    if id(node) not in before.values:
+        for name in _named(scope, root, changed) - _named(scope, node, changed):
+            scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
+                               "leaves the order open; make it a statement of its own")
     return before
 
 
-def _named(scope: Scope, node: Any, variable: Variable) -> int:
-    """The number of times that a tree names a variable."""
-    return sum(kind(n) == "ID" and scope.lookup(n.name) == variable for n in walk(node))
+def _named(scope: Scope, node: Any, changed: Set[str]) -> Counter[str]:
+    """Count the names of variables, or of pointers, that are `changed`."""
+    found = ((n.name, scope.lookup(n.name)) for n in walk(node) if kind(n) == "ID")
+    return Counter(n for n, v in found if v and changed & {v.name, v.offset})
 
 
 def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:

@@ -122,7 +122,7 @@ def _stepped(scope: Scope, node: Any) -> Pointer | None:
     variable = scope.lookup(node.expr.name) if kind(node.expr) == "ID" else None
     if variable is None or not variable.offset:
         return None
-    before = changes_before(scope, node, variable)
+    before = changes_before(scope, node, node.op.lstrip("p"), {variable.offset})
     if id(node) not in before.values:
         now = ast.Name(variable.offset, ast.Load())
         found = Typed(now, INT64)

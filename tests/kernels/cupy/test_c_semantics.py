@@ -284,6 +284,47 @@ PREAMBLES = {
         "float N = x; z = series(N, C, 3) + at(M) + C[1];"),
     "macro that is a function": ("#define APPLY(f, v) f(v)\n__device__ float one(float "
                                  "v) { return v + 1; }", "z = APPLY(one, x);"),
+    "functions that change their arguments in expressions": (
+        "struct Drawn { unsigned s; };\n"
+        "__device__ float next(Drawn* d) { d->s = d->s * 1664525u + 1013904223u; "
+        "return (d->s >> 8) * 5.9604644775390625e-8f; }\n"
+        "template <typename T> T advanced(T& v, T by) { v += by; return v * 2; }\n"
+        "__device__ int taken(int* v) { v[1] += 3; return v[0]--; }",
+        "Drawn d{(unsigned)j + 1}; float a = x, u, w, s; int v[2] = {j, 2}, t = 0; "
+        "do { u = 2.0 * next(&d) - 1.0; w = 2.0f * next(&d) - 1; s = u*u + w*w; } "
+        "while (s >= 1 || s == 0); a = 1 + advanced(a, y) * 0.5f; "
+        "if (advanced(a, 1.5f) > 3) z = a; else z = -a; "
+        "while (taken(v) > 0) { if (v[0] == 3) continue; t += v[1]; } "
+        "for (int q = 0; advanced(a, 2.0f) < 30; q++) t += q; z += s * u - w + t + a;"),
+    "elements and members that change in expressions": (
+        "struct P { float a; int k; };",
+        "int v[4] = {j, 2}, w[3] = {1, 0, 2}, k = 1; P p{x, j}; "
+        "z = p.a++ * 2; z -= --p.k * 3; z += (v[1] *= 3) + y; v[w[0]++] = v[3]-- + 5; "
+        "while (v[0]-- > 1) { if (v[0] == 2) continue; z += p.k; } "
+        "v[k] = k++ * 7; w[k] = (p.k = 4) + w[1]; z += v[1] + 10 * v[2] + v[3] + p.a "
+        "+ 100 * w[2] + w[0] + k;"),
+    "lambdas that change variables in expressions": (
+        "", "float a = x; int k = j; auto f = [&](float v) { a += v; k ^= 3; "
+        "return a * k; }; float c = 2 * f(y) + 1; if (f(1) > 2) c += a; z = c - k;"),
+    "functions that call themselves last": (
+        "int common(int a, int b) { return b == 0 ? a : common(b, a % b); }\n"
+        "template <typename T> T power(T b, int n, T found) { if (n == 0) return found;"
+        "if (n & 1) { T more = found * b; return power(b * b, n / 2, more); } else "
+        "return power(b * b, n / 2, found); }\n"
+        "__device__ float clipped(float v, int k) { if (k <= 0) return v; "
+        "return v > 1 ? clipped(v / 2, k - 1) : v < -1 ? clipped(v + 3, k - 2) : v; }",
+        "z = common(j * 6 + 30, 42) + power(x, j, 1.0f) * 1e-3f "
+        "+ power<float>(2, 5, 1) + clipped(y * 7, j);"),
+    "functions of one name": (
+        "__device__ float f(float v) { return v * 2; }\n"
+        "__device__ double f(double v) { return v * 0.1; }\n"
+        "__device__ int f(int v) { return v / 2; }\n"
+        "__device__ float f(float v, int k) { return f(v) + f(k); }\n"
+        "__device__ float f(const float* v, int k) { return v[k] + f(v[0], k); }\n"
+        "__device__ void g(float& v) { v += 1; }\n"
+        "__device__ void g(int& v) { v *= 3; }",
+        "float v[2] = {x, y}; short h = j; int k = j; g(v[1]); g(k); "
+        "z = f(x) + f(0.1 * y) + f(j) + f(h) + f(true) + f(x, j) + f(v, 1) + k;"),
     "typedef": ("typedef float real;", "real r = x; z = r * real(j);"),
 }
 INTEGERS = {

@@ -124,9 +124,6 @@ REFUSED: Mapping[str, str] = {
     "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
-    **{n: f"{n}() is not understood here; use j0() and j1() with the recurrence "
-          "J(k+1) = 2*k/x*J(k) - J(k-1), stable for k < x, or SciPy's jv before the "
-          "kernel" for n in ("jn", "jnf")},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
