@@ -5,21 +5,20 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..source.resolve import Operation
 from .cuda.functions import CONSTANTS
-from .scope import Before, ExpressionParser, Scope
+from .scope import ExpressionParser, Scope
 from .spelling import TRAIT
-from .tree import has_atomics, kind, roots, stores, walk
+from .tree import kind
 from .types import TRAITS, common_dtype, promote
-from .values import Typed, call, converted, literal, operand, store
+from .values import Typed, call, converted, literal, operand
 
-__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine",
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "combine",
            "decided"]
 
 BOOL = np.dtype(np.bool_)
@@ -206,8 +205,6 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
             dtype = scope.dtype(node.expr) if kind(node.expr) == "Typename" \
                 else scope.value(node.expr).dtype
         return literal(dtype.itemsize, _UINT64)
-    if node.op[-2:] in ("++", "--"):
-        return _parse_change(scope, node)
     if node.op not in ("+", "-", "~"):
         scope.refuse(node, _UNARY.get(node.op, f"the operator {node.op} is not "
                                                "understood here"))
@@ -253,93 +250,6 @@ def as_type(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
     return Typed(converted(value, dtype), dtype)
 
 
-def _parse_change(scope: Scope, node: Any) -> Typed:
-    """Parse ``k++``, ``--k`` and ``(k = x)`` inside an expression.
-
-    The change runs before the statement, so nothing else in that may name `k`.
-    """
-    step = kind(node) == "UnaryOp"
-    target = node.expr if step else node.lvalue
-    if kind(target) in ("ArrayRef", "StructRef"):
-        return _change_part(scope, node, target)
-    variable = scope.lookup(target.name) if kind(target) == "ID" else None
-    if variable is None or variable.kind != "value" or variable.constant:
-        scope.refuse(node, f"{node.op.lstrip('p')} inside an expression changes "
-                           "variables, elements and members, no constants; make it a "
-                           "statement of its own")
-    before = changes_before(scope, node, node.op.lstrip("p"), {variable.name})
-    if id(node) in before.values:
-        return before.values[id(node)]
-    old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
-    new = combine(scope, node, node.op[-1], old, literal(1, _INT32)) if step else \
-        scope.value(node.rvalue)
-    if not step and node.op != "=":
-        new = combine(scope, node, node.op[:-1], old, new)
-    found = old
-    if node.op.startswith("p"):
-        kept = scope.declare(f"__old_{target.name}", variable.dtype)
-        before.statements.append(ast.Assign([store(kept.name)], old.node))
-        found = Typed(ast.Name(kept.name, ast.Load()), variable.dtype)
-    new = as_type(scope, node, new, variable.dtype)
-    before.statements.append(ast.Assign([store(variable.name)],
-                                        converted(new, variable.dtype)))
-    before.values[id(node)] = found
-    return found
-
-
-def _change_part(scope: Scope, node: Any, target: Any) -> Typed:
-    """Parse ``v[k]++`` and ``(p.a = x)`` inside an expression."""
-    from pycparser.c_ast import Assignment, Constant
-
-    what, changes = node.op.lstrip("p"), scope.unit.changes
-    if stores(target, changes) or has_atomics(target, changes):
-        scope.refuse(node, f"{what} inside an expression changes an element whose "
-                           "index changes as well; make it a statement of its own")
-    whole = {v.name for n in roots(target) if (v := scope.lookup(n))}
-    before = changes_before(scope, node, what, whole)
-    if id(node) in before.values:
-        return before.values[id(node)]
-    found = None
-    if node.op.startswith("p"):
-        old = scope.typed(target)
-        kept = scope.declare("__old", old.dtype)
-        before.statements.append(ast.Assign([store(kept.name)], old.node))
-        found = Typed(ast.Name(kept.name, ast.Load()), old.dtype)
-    one = Constant("int", "1", node.coord)
-    changed = Assignment(f"{node.op[-1]}=", target, one, node.coord) \
-        if kind(node) == "UnaryOp" else node
-    before.statements += scope.statement(changed)
-    before.values[id(node)] = found or scope.typed(target)
-    return before.values[id(node)]
-
-
-def changes_before(scope: Scope, node: Any, what: str, changed: Set[str]) -> Before:
-    """The place of a change inside an expression, which nothing beside it may name.
-
-    Where it is the right side of a plain assignment, the left one may: that comes
-    last, as in C++ 17.
-    """
-    before, what = scope.before, f"{what} inside an expression"
-    if before is None:
-        scope.refuse(node, f"{what} that is computed under a condition is not "
-                           "understood here; make it a statement of its own")
-    root = before.root
-    if kind(root) == "Assignment" and root.op == "=" and any(
-            n is node for n in walk(root.rvalue)):
-        root = root.rvalue
-    if id(node) not in before.values:
-        for name in _named(scope, root, changed) - _named(scope, node, changed):
-            scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
-                               "leaves the order open; make it a statement of its own")
-    return before
-
-
-def _named(scope: Scope, node: Any, changed: Set[str]) -> Counter[str]:
-    """Count the names of variables, or of pointers, that are `changed`."""
-    found = ((n.name, scope.lookup(n.name)) for n in walk(node) if kind(n) == "ID")
-    return Counter(n for n, v in found if v and changed & {v.name, v.offset})
-
-
 def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
     """The number that an operator gives; None where it is left to the kernel."""
     x, y = (literal(v.number or 0, dtype) for v in (a, b))
@@ -370,5 +280,4 @@ _UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,
     "UnaryOp": _parse_unary, "TernaryOp": _parse_ternary, "Cast": _parse_cast,
-    "Assignment": _parse_change,
 }

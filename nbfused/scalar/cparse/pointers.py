@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...support.records import record
+from .changes import EXPRESSIONS as _CHANGES
+from .changes import changes_before
 from .elements import place, pointee, refuse_bytes
-from .expressions import COMPARISONS, as_type, changes_before, combine
+from .expressions import COMPARISONS, as_type, combine
 from .expressions import EXPRESSIONS as _OTHERS
 from .scope import ExpressionParser, Scope
 from .tree import kind
@@ -122,7 +124,7 @@ def _stepped(scope: Scope, node: Any) -> Pointer | None:
     variable = scope.lookup(node.expr.name) if kind(node.expr) == "ID" else None
     if variable is None or not variable.offset:
         return None
-    before = changes_before(scope, node, node.op.lstrip("p"), {variable.offset})
+    before = changes_before(scope, node, node.op.lstrip("p"), [(variable.offset,)])
     if id(node) not in before.values:
         now = ast.Name(variable.offset, ast.Load())
         found = Typed(now, INT64)
@@ -182,7 +184,7 @@ def element_of(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
 def _parse_unary(scope: Scope, node: Any) -> Typed:
     """Parse ``*p``, or another operator of one operand."""
     if node.op != "*":
-        return _OTHERS["UnaryOp"](scope, node)
+        return _CHANGES["UnaryOp"](scope, node)
     single = pointee(scope, node)
     if single is not None:
         return Typed(ast.Name(single.name, ast.Load()), single.dtype)

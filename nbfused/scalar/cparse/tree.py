@@ -14,8 +14,7 @@ from .spelling import REFERENCE
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "memory_stores", "moves", "roots", "stores",
-           "walk"]
+__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
@@ -45,7 +44,7 @@ def stores(node: Any, changes: Changes) -> set[str]:
         elif kind(n) == "FuncCall":
             targets = changes(n)
         for target in targets:
-            found |= roots(target)
+            found |= _roots(target)
     return found
 
 
@@ -61,14 +60,14 @@ def memory_stores(node: Any, changes: Changes, pointers: Set[str]) -> set[str]:
         if kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
             target = n.expr
         if kind(n) == "FuncCall":
-            found = found.union(*map(roots, changes(n)))
+            found = found.union(*map(_roots, changes(n)))
         elif kind(n) == "Decl" and (REFERENCE in n.quals or kind(n.type) == "PtrDecl"):
-            others.append((n.name, roots(n.init)))
+            others.append((n.name, _roots(n.init)))
             pointers = pointers | {n.name}
         elif kind(target) != "ID":
-            found |= roots(target)
+            found |= _roots(target)
         elif kind(n) == "Assignment" and target.name in pointers:
-            others.append((target.name, roots(n.rvalue)))
+            others.append((target.name, _roots(n.rvalue)))
     before = -1
     while before != len(found):
         before = len(found)
@@ -92,12 +91,12 @@ _OF = {"ArrayRef": ("name",), "StructRef": ("name",), "UnaryOp": ("expr",),
        "BinaryOp": ("left", "right"), "Cast": ("expr",)}
 
 
-def roots(target: Any) -> set[str]:
+def _roots(target: Any) -> set[str]:
     """The variables that an element or a member may be of, or a pointer point into."""
     if kind(target) == "ID":
         return {str(target.name)}
     return {name for part in _OF.get(kind(target), ())
-            for name in roots(getattr(target, part))}
+            for name in _roots(getattr(target, part))}
 
 
 def has_atomics(node: Any, changes: Changes) -> bool:

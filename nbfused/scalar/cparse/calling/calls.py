@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..bits import read_as
+from ..changes import Path, changes_before
 from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
-from ..expressions import BOOL, as_type, changes_before, combine
+from ..expressions import BOOL, as_type, combine
 from ..pointers import address
 from ..scope import ExpressionParser, Scope
 from ..spelling import BITS, CAST, CUDA, LIMIT
@@ -36,7 +37,7 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     name, args = node.name.name, arguments(node)
     closure = lambda_of(scope, node)
     if closure is not None:
-        changed = {v.name for v in closure.changed}
+        changed = [(v.name,) for v in closure.changed]
         if changed and closure.result is not None:
             return _run_before(scope, node, name, changed, lambda scope, node: (
                 lambda_effects(scope, node, closure, args, True)))
@@ -62,7 +63,7 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     name, args, explicit = _explicit(scope, node)
     device = device_function(scope, node, name, args, explicit)
     if device is not None:
-        changed = device.changed_names(scope)
+        changed = device.changed_paths(scope)
         if changed:
             return _run_before(scope, node, name, changed, device.effects)
         return device.value(scope, node)
@@ -81,7 +82,7 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     return _apply(scope, name, function, values)
 
 
-def _run_before(scope: Scope, node: Any, name: str, changed: Set[str],
+def _run_before(scope: Scope, node: Any, name: str, changed: Collection[Path],
                 effects: Callable[[Scope, Any], Effects | None]) -> Typed:
     """The value of a call inside an expression, which changes variables.
 

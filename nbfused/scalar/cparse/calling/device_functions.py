@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ir.nodes import Function
 from ...parse.functions import parse_tree
+from ..changes import Path, path_of
 from ..expressions import as_type
 from ..functions import Parameter, declare_parameter
 from ..scope import Scope
@@ -201,10 +202,10 @@ class DeviceCall:
                 *((n, v.number) for n, v in self.numbers.items()),
                 *(k for k, g in enumerate(self.given) if g.pointee)]
 
-    def changed_names(self, scope: Scope) -> set[str]:
-        """The variables that the call changes."""
-        return {str(part_of(scope, self.given[k].node)[0]) for k in self.references} | {
-            self.arrays[k].name for k in self.changed}
+    def changed_paths(self, scope: Scope) -> list[Path]:
+        """The variables, or their parts, that the call changes."""
+        return [path_of(scope, self.given[k].node) for k in self.references] + [
+            (self.arrays[k].name,) for k in self.changed]
 
     def value(self, scope: Scope, node: Any) -> Typed:
         """The value of a call that is a value."""
