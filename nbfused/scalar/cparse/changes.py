@@ -144,7 +144,7 @@ def _named(scope: Scope, node: Any, changed: Collection[Path]) -> Counter[str]:
 
 
 def _paths(scope: Scope, node: Any) -> Iterator[tuple[str, Path]]:
-    """What a tree names, and for a pointer the place where it points."""
+    """The parts of variables that a tree names, and the places of pointers."""
     if kind(node) in ("ID", "ArrayRef", "StructRef"):
         name = _last_name(node)
         variable = scope.lookup(name)
