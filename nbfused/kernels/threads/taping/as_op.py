@@ -36,7 +36,7 @@ from ..recording.places import counted_kernel, needed_before, record_places
 from ..second import Moving
 from ..views import Dual, ViewType, is_floating
 from .leaves import Layout, layout_of
-from .op_nodes import Call, OpGradient, OpLaunch
+from .op_nodes import Call, OpChange, OpGradient, OpLaunch
 
 if TYPE_CHECKING:
     from ..rawkernel import ThreadKernel
@@ -73,6 +73,8 @@ class KernelOp:
         self._function: Any = type(f"{kernel.__name__}_op", (OpLaunch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (OpGradient,),
                                    {"op": self})
+        self._change: Any = type(f"{kernel.__name__}.bwd.fwd", (OpChange,),
+                                 {"op": self})
 
     def __reduce__(self) -> Any:
         """Pickle the arguments of `as_op`; the rest is made again."""
@@ -267,28 +269,41 @@ class KernelOp:
         made = self.allocate(layout, {n: plain[n] for n in layout.names})
         return {n: array for n, array in made.items() if n in both}
 
-    def gradient_change(self, layout: Layout, names: Sequence[str],
+    def pulled(self, call: Call, plain: Mapping[str, Any],
+               cotangents: Mapping[str, Dual],
+               names: Sequence[str]) -> dict[str, Any]:
+        """The gradients of some leaves, by ``bwd``; cotangents are consumed."""
+        gradients = {n: gradient_buffer(plain[n]) for n in names}
+        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
+        self.launch(self.kernel.bwd, call.layout, {**plain, **duals, **cotangents},
+                    plain, call.places)
+        return in_dtypes_of(gradients, plain)
+
+    def gradient_change(self, call: Call, names: Sequence[str],
                         along: Mapping[str, Any], plain: Mapping[str, Any],
-                        cotangents: Mapping[str, Dual],
-                        places: Places | None) -> dict[str, Any]:
+                        cotangents: Mapping[str, Dual]) -> dict[str, Any]:
         """The change of the gradients of some leaves `along` a direction."""
         changes = {n: gradient_buffer(plain[n]) for n in names}
-        bent = {n: Moving(plain[n], along.get(n), changes.get(n)) for n in layout.names}
-        self.launch(self.kernel.second, layout, {**plain, **bent, **cotangents}, plain,
-                    places)
+        bars = {n: Dual(g.primal, (Variable(g.derivative) * 1).data)
+                for n, g in cotangents.items()}
+        bent = {n: Moving(plain[n], along.get(n), changes.get(n))
+                for n in call.layout.names}
+        self.launch(self.kernel.second, call.layout, {**plain, **bent, **bars}, plain,
+                    call.places)
         return in_dtypes_of(changes, plain)
 
-    def output_change(self, layout: Layout, along: Mapping[str, Any],
-                      plain: Mapping[str, Any], names: Iterable[str],
-                      places: Places | None) -> dict[str, Any]:
+    def output_change(self, call: Call, along: Mapping[str, Any],
+                      plain: Mapping[str, Any],
+                      names: Iterable[str]) -> dict[str, Any]:
         """The change of some outputs `along` a direction."""
+        layout = call.layout
         slopes = {n: gradient_buffer(plain[n]) for n in names}
         plain = {**plain, **self._copies(layout, plain)}
         duals = {n: Dual(plain[n], u) for n, u in along.items()}
         results = self.allocate(layout, {n: plain[n] for n in layout.names})
         results |= {n: Dual(results[n], u) for n, u in slopes.items()}
         self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain,
-                    places)
+                    call.places)
         return in_dtypes_of(slopes, plain)
 
     def _copies(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from ..pairs import gradient_buffer, in_dtypes_of
 from ..recording.places import counted_kernel, needed_before, record_places
 from ..second import Moving
 from ..views import Dual, ViewType, is_floating
-from .leaves import Layout, layout_of
+from .leaves import Layout, keep, kept, layout_of, no_third
 
 if TYPE_CHECKING:
     from ..rawkernel import ThreadKernel
@@ -258,45 +258,84 @@ class _Pulled(Function):
     @classmethod
     def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
                 *given: Any) -> Any:
-        """Launch ``bwd``: what is left of the cotangents is that of what was before."""
-        names = call.layout.names
-        plain = arrays_of(call.kernel.__name__, names, given)
-        slopes = {n: _filled(plain[n], None) for n in call.paired}
-        slopes |= {n: _filled(plain[n], array_of(call.kernel.__name__, g))
-                   for n, g in zip(call.changed, given[len(names):], strict=True)}
-        duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
-        with no_grad():
-            call.kernel.bwd.start(call.layout.arguments({**plain, **duals}),
-                                  call.options)
+        """Launch ``bwd`` on pairs."""
+        plain, cotangents, _ = _parts(call, given)
         ctx.call, ctx.wanted = call, wanted
-        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
-        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
-        found = in_dtypes_of({n: slopes[n] for n in wanted}, plain)
-        results = tuple(Variable(found[n]) for n in wanted)
+        keep(ctx, given)
+        found = _pulled(call, plain, cotangents, wanted)
+        results = tuple(map(Variable, found.values()))
         return results if len(results) > 1 else results[0]
 
     @classmethod
     def backward(cls, ctx: Any, *directions: Any) -> Any:
         """The change of the gradient, and of the results, along `directions`."""
         call: _Call = ctx.call
-        if recording():
-            raise NotDifferentiableError(
-                f"{call.kernel.__name__}: a launch that is recorded has two "
-                "derivatives, and a third was asked for (create_graph, or nf.grad "
-                "three times); write it as @nf.elementwise, which has derivatives of "
-                "any order, or launch kernels for the first derivative")
-        saved, names = iter(ctx.saved_tensors), call.layout.names
-        given = [array_of(call.kernel.__name__, next(saved) if x is None else x)
-                 for x in ctx.numbers]
-        plain = dict(zip(names, given, strict=False))
-        cotangents = dict(zip(call.changed, given[len(names):], strict=True))
-        along = {n: array_of(call.kernel.__name__, u)
-                 for n, u in zip(ctx.wanted, directions, strict=True)}
-        needs = ctx.needs_input_grad[2:]
-        asked = [n for n, need in zip(names, needs, strict=False) if need]
-        bent = _gradient_change(call, plain, cotangents, along, asked) if asked else {}
-        moved = _result_change(call, plain, along) if any(needs[len(names):]) else {}
+        names, needs = call.layout.names, ctx.needs_input_grad[2:]
+        asked = tuple(n for n, need in zip(names, needs, strict=False) if need)
+        moves = any(needs[len(names):])
+        found = _Bent.apply(call, ctx.wanted, asked, moves, *kept(ctx), *directions)
+        made = iter(found if isinstance(found, tuple) else (found,))
+        bent = {n: next(made) for n in asked}
+        moved = {n: next(made) for n in call.changed if moves}
         return (None, None, *map(bent.get, names), *map(moved.get, call.changed))
+
+
+class _Bent(Function):
+    """The change of a gradient and of the results; it is linear in its directions.
+
+    Takes the launch, the leaves that have a direction, those whose gradients change is
+    asked, whether that of the results is; then leaves, cotangents and directions.
+    """
+
+    @classmethod
+    def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
+                asked: tuple[str, ...], moves: bool, *given: Any) -> Any:
+        """Differentiate ``bwd`` and the kernel along the directions."""
+        plain, cotangents, directions = _parts(call, given)
+        along = dict(zip(wanted, directions, strict=True))
+        ctx.call, ctx.wanted, ctx.asked, ctx.moves = call, wanted, asked, moves
+        keep(ctx, given)
+        bent = _gradient_change(call, plain, cotangents, along, asked) if asked else {}
+        moved = _result_change(call, plain, along) if moves else {}
+        results = tuple(map(Variable, (*bent.values(), *moved.values())))
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """By the symmetry of the second derivative; a third is refused."""
+        call: _Call = ctx.call
+        given = kept(ctx)
+        count = len(given) - len(ctx.wanted)
+        if recording() or any(ctx.asks[4:4 + count]):
+            raise no_third(call.kernel.__name__, "a launch that is recorded")
+        plain, bars, _ = _parts(call, given)
+        back = [array_of(call.kernel.__name__, t) for t in cotangents]
+        found = [_gradient_change(call, plain, bars, dict(zip(
+            ctx.asked, back, strict=False)), ctx.wanted)] if ctx.asked else []
+        if ctx.moves:
+            found.append(_pulled(call, plain, dict(zip(
+                call.changed, back[len(ctx.asked):], strict=True)), ctx.wanted))
+        return (*(None for _ in range(4 + count)), *(sum(
+            Variable(f[n]) for f in found) for n in ctx.wanted))
+
+
+def _parts(call: _Call, given: Sequence[Any]) -> tuple[
+        dict[str, Any], dict[str, Any], list[Any]]:
+    """Arrays of the leaves, of the cotangents of what is changed, of the rest."""
+    arrays = [array_of(call.kernel.__name__, x) for x in given]
+    leaves, results = len(call.layout.names), len(call.changed)
+    return dict(zip(call.layout.names, arrays, strict=False)), dict(zip(
+        call.changed, arrays[leaves:], strict=False)), arrays[leaves + results:]
+
+
+def _pulled(call: _Call, plain: Mapping[str, Any], cotangents: Mapping[str, Any],
+            wanted: Sequence[str]) -> dict[str, Any]:
+    """Launch ``bwd``: what is left of the cotangents is that of what was before."""
+    slopes = {n: _filled(plain[n], cotangents.get(n)) for n in call.paired}
+    duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
+    with no_grad():
+        call.kernel.bwd.start(call.layout.arguments({**plain, **duals}), call.options)
+    return in_dtypes_of({n: slopes[n] for n in wanted}, plain)
 
 
 def _gradient_change(call: _Call, plain: Mapping[str, Any],

@@ -12,14 +12,13 @@ from ....errors import NotDifferentiableError
 from ....support.records import record
 from ..arguments import array_of, arrays_of
 from ..launching import Places
-from ..pairs import gradient_buffer, in_dtypes_of
 from ..views import Dual
-from .leaves import Layout
+from .leaves import Layout, keep, kept, no_third
 
 if TYPE_CHECKING:
     from .as_op import KernelOp
 
-__all__ = ["Call", "OpGradient", "OpLaunch"]
+__all__ = ["Call", "OpChange", "OpGradient", "OpLaunch"]
 
 
 @record(frozen=True)
@@ -103,40 +102,74 @@ class OpGradient(Function):
     @classmethod
     def forward(cls, ctx: Any, call: Call, *given: Any) -> Any:
         """Launch ``bwd`` on pairs."""
-        op, layout, wanted = cls.op, call.layout, call.wanted
-        plain, cotangents = op.split(layout, given, wanted)
-        gradients = {n: gradient_buffer(plain[n]) for n in wanted}
-        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
-        op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain,
-                  call.places)
+        op, wanted = cls.op, call.wanted
+        plain, cotangents = op.split(call.layout, given, wanted)
         ctx.call = call
-        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
-        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
-        return tuple(in_dtypes_of(gradients, plain).values())
+        keep(ctx, given)
+        return tuple(op.pulled(call, plain, cotangents, wanted).values())
 
     @classmethod
     def backward(cls, ctx: Any, *directions: Any) -> Any:
         """The change of the gradients, and of the results, along `directions`."""
-        op, call, layout, wanted = cls.op, ctx.call, ctx.call.layout, ctx.call.wanted
-        saved = iter(ctx.saved_tensors)
-        if recording():
-            raise NotDifferentiableError(
-                f"{op.__name__}: an operation made by .as_op has two derivatives, and "
-                "a third was asked for (create_graph, or nf.grad three times); make "
-                "operations of kernels for the first derivative and go on from those, "
-                "or write it as @nf.elementwise, which has derivatives of any order")
-        given = [next(saved) if x is None else x for x in ctx.numbers]
-        _, *needs = ctx.needs_input_grad
-        plain, cotangents = op.split(layout, given, wanted)
-        along = {n: u.data for n, u in zip(wanted, directions, strict=True)}
-        asked = [n for n, need in zip(layout.names, needs, strict=False)
-                 if need and op.differentiable(layout, n, plain[n])]
-        bent = op.gradient_change(layout, asked, along, plain, cotangents,
-                                  call.places) if asked else {}
-        moved = op.output_change(layout, along, plain, cotangents, call.places) \
-            if any(needs[-len(op.outputs):]) else {}
-        return (None, *map(bent.get, layout.names), *(None for _ in op.outputs),
+        op, call, (_, *needs) = cls.op, ctx.call, ctx.needs_input_grad
+        given = kept(ctx)
+        names = call.layout.names
+        plain = arrays_of(op.__name__, (*names, *op.outputs), given)
+        asked = tuple(n for n, need in zip(names, needs, strict=False)
+                      if need and op.differentiable(call.layout, n, plain[n]))
+        moving = tuple(n for n in op.outputs if op.differentiable(
+            call.layout, n, plain[n])) if any(needs[-len(op.outputs):]) else ()
+        if not asked and not moving:
+            return (None, *(None for _ in given))
+        made = iter(op._change.apply(call, asked, moving, *given, *directions))
+        bent = {n: next(made) for n in asked}
+        moved = {n: next(made) for n in moving}
+        return (None, *map(bent.get, names), *(None for _ in op.outputs),
                 *map(moved.get, op.outputs))
+
+
+class OpChange(Function):
+    """The change of a gradient and of the outputs; it is linear in its directions.
+
+    Takes how the launch was called, the leaves whose gradients' change is asked, and
+    the outputs whose is; then leaves, outputs, cotangents and directions.
+    """
+
+    op: KernelOp
+
+    @classmethod
+    def forward(cls, ctx: Any, call: Call, asked: tuple[str, ...],
+                moving: tuple[str, ...], *given: Any) -> Any:
+        """Differentiate ``bwd`` and the kernel along the directions."""
+        op, count = cls.op, len(given) - len(call.wanted)
+        plain, cotangents = op.split(call.layout, given[:count], call.wanted)
+        along = arrays_of(op.__name__, call.wanted, given[count:])
+        ctx.call, ctx.asked, ctx.moving = call, asked, moving
+        keep(ctx, given)
+        bent = op.gradient_change(call, asked, along, plain, cotangents) \
+            if asked else {}
+        moved = op.output_change(call, along, plain, moving) if moving else {}
+        return (*bent.values(), *moved.values())
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """By the symmetry of the second derivative; a third is refused."""
+        op, call, given = cls.op, ctx.call, kept(ctx)
+        count = len(given) - len(call.wanted)
+        if recording() or any(ctx.asks[3:3 + count]):
+            raise no_third(op.__name__, "an operation made by .as_op")
+        back = [array_of(op.__name__, t) for t in cotangents]
+        found = []
+        plain, bars = op.split(call.layout, given[:count], call.wanted)
+        if ctx.asked:
+            found.append(op.gradient_change(call, call.wanted, dict(zip(
+                ctx.asked, back, strict=False)), plain, bars))
+        if ctx.moving:
+            bars |= {n: Dual(bars[n].primal, t) for n, t in zip(
+                ctx.moving, back[len(ctx.asked):], strict=True)}
+            found.append(op.pulled(call, plain, bars, call.wanted))
+        return (*(None for _ in range(3 + count)), *(sum(
+            Variable(f[n]) for f in found) for n in call.wanted))
 
 
 def _zeros(x: Variable) -> Variable:
