@@ -251,7 +251,7 @@ class Context:
 
     @property
     def asks(self) -> tuple[bool, ...]:
-        """For each argument, whether this backward pass goes on to it."""
+        """A flag for each argument: this backward pass goes on to it."""
         return tuple(self._asks.get(get_ident(), self.needs_input_grad))
 
     @property
