@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .expressions import BOOL, as_type, combine
 from .expressions import EXPRESSIONS as _OTHERS
-from .expressions import as_type, combine
 from .scope import Before, ExpressionParser, Scope
 from .tree import has_atomics, kind, stores, walk
+from .types import common_dtype
 from .values import Typed, converted, literal, store
 
 __all__ = ["EXPRESSIONS", "Path", "changes_before", "path_of"]
@@ -102,10 +103,25 @@ def changes_before(scope: Scope, node: Any, what: str,
             n is node for n in walk(root.rvalue)):
         root = root.rvalue
     if id(node) not in before.values:
-        for name in _named(scope, root, changed) - _named(scope, node, changed):
+        beside = _named(scope, root, changed) - _named(scope, node, changed)
+        for later in _after(root, node):
+            beside -= _named(scope, later, changed)
+        for name in beside:
             scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
                                "leaves the order open; make it a statement of its own")
     return before
+
+
+def _after(root: Any, node: Any) -> Iterator[Any]:
+    """The parts of `root` that are computed after another, in ``&&``, ``||``, ``?:``."""
+    while root is not node:
+        inside = next(c for _, c in root.children() if any(n is node for n in walk(c)))
+        if kind(root) == "BinaryOp" and root.op in ("&&", "||") and inside is root.left:
+            yield root.right
+        elif kind(root) == "TernaryOp" and inside is root.cond:
+            yield root.iftrue
+            yield root.iffalse
+        root = inside
 
 
 def path_of(scope: Scope, node: Any) -> Path:
@@ -161,6 +177,68 @@ def _paths(scope: Scope, node: Any) -> Iterator[tuple[str, Path]]:
             yield from _paths(scope, child)
 
 
+def _parse_binary(scope: Scope, node: Any) -> Typed:
+    """Parse ``a && k++``, or another operator of two operands."""
+    if node.op not in ("&&", "||"):
+        return _OTHERS["BinaryOp"](scope, node)
+    later, first = [node.right], node.left
+    while isinstance(first, type(node)) and first.op == node.op:
+        later.append(first.right)
+        first = first.left
+    before = _under_a_condition(scope, node, later)
+    if before is None:
+        return _OTHERS["BinaryOp"](scope, node)
+    if id(node) not in before.values:
+        flag = scope.declare("__truth", BOOL).name
+        before.statements.append(ast.Assign([store(flag)], scope.truth(first)))
+        for part in reversed(later):
+            with scope.evaluated(part) as inner:
+                value = scope.truth(part)
+            test: ast.expr = ast.Name(flag, ast.Load())
+            if node.op == "||":
+                test = ast.UnaryOp(ast.Not(), test)
+            before.statements.append(ast.If(test, [
+                *inner.statements, ast.Assign([store(flag)], value)], []))
+        before.values[id(node)] = Typed(ast.Name(flag, ast.Load()), BOOL)
+    return before.values[id(node)]
+
+
+def _parse_ternary(scope: Scope, node: Any) -> Typed:
+    """Parse ``c ? k++ : f(&k)``, or one whose sides change nothing."""
+    before = _under_a_condition(scope, node, (node.iftrue, node.iffalse))
+    if before is None:
+        return _OTHERS["TernaryOp"](scope, node)
+    if id(node) in before.values:
+        return before.values[id(node)]
+    flag = scope.declare("__truth", BOOL).name
+    before.statements.append(ast.Assign([store(flag)], scope.truth(node.cond)))
+    sides: list[tuple[list[ast.stmt], Typed]] = []
+    for side in (node.iftrue, node.iffalse):
+        with scope.evaluated(side) as inner:
+            value = scope.typed(side)
+        sides.append((inner.statements, value))
+    (_, a), (_, b) = sides
+    dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
+    chosen = scope.declare("__chosen", dtype).name
+    then, orelse = ([*s, ast.Assign([store(chosen)], converted(v, dtype))]
+                    for s, v in sides)
+    before.statements.append(ast.If(ast.Name(flag, ast.Load()), then, orelse))
+    before.values[id(node)] = Typed(ast.Name(chosen, ast.Load()), dtype)
+    return before.values[id(node)]
+
+
+def _under_a_condition(scope: Scope, node: Any,
+                       parts: Collection[Any]) -> Before | None:
+    """The place of changes in parts that may be left out; None where there are none."""
+    before, changes = scope.before, scope.unit.changes
+    names = set[str]().union(*(stores(p, changes) for p in parts))
+    if not names or before is None:
+        return None
+    found = [(v.name,) for n in names if (v := scope.lookup(n))]
+    return changes_before(scope, node, "change", [*found, *(
+        (v.offset,) for n in names if (v := scope.lookup(n)) and v.offset)])
+
+
 def _parse_unary(scope: Scope, node: Any) -> Typed:
     """Parse ``k++``, or another operator of one operand."""
     if node.op[-2:] in ("++", "--"):
@@ -169,5 +247,6 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
 
 
 EXPRESSIONS: dict[str, ExpressionParser] = {
-    "Assignment": _parse_change, "UnaryOp": _parse_unary,
+    "Assignment": _parse_change, "UnaryOp": _parse_unary, "BinaryOp": _parse_binary,
+    "TernaryOp": _parse_ternary,
 }

@@ -13,7 +13,7 @@ from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
 from .cuda.functions import ATOMICS
-from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT
+from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT, vector_types
 from .spelling import CUDA, REFERENCE, Spelling, respell
 from .tree import kind, stores, walk
 from .types import ALIASES, type_name
@@ -71,7 +71,12 @@ class Unit:
     def read(self, body: str, before: str, after: str, first: str = "") -> Any:
         """The definition of the kernel that `body` stands in, `first` around that."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        texts = {"preamble": respell(self.spelling, self.sources["preamble"], False)}
+        vectors = Source("<vectors of CUDA>", vector_types(
+            body + first + self.sources["preamble"].text))
+        texts = {"vectors": respell(self.spelling, vectors, False)} if vectors.text \
+            else {}
+        self.sources["vectors"] = vectors
+        texts["preamble"] = respell(self.spelling, self.sources["preamble"], False)
         if CUDA_FUNCTIONS.search(body + texts["preamble"]):
             self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
             cuda = respell(self.spelling, self.sources["cuda"], False)

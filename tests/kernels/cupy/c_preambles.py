@@ -74,6 +74,18 @@ PREAMBLES = {
         "if (advanced(a, 1.5f) > 3) z = a; else z = -a; "
         "while (taken(v) > 0) { if (v[0] == 3) continue; t += v[1]; } "
         "for (int q = 0; advanced(a, 2.0f) < 30; q++) t += q; z += s * u - w + t + a;"),
+    "changes under conditions": (
+        "template <typename T> T more(T& v) { v += 1; return v; }\n"
+        "__device__ int steps(int n, float v) { int k = 0; while (n > 0 && (k++ < 3 || "
+        "v > 1)) n--; return n * 10 + k; }",
+        "int v[4] = {1, 3, 5, 7}, k = 4, e = 0; float a = x, s = 0; "
+        "while (k > 0 && v[--k] > x + 2) s += v[k]; "
+        "z = y > 0 ? more(a) * 2 : y < -2 ? (a = 5) : a; "
+        "if (x > 1 && more(a) > 3 || e++ == 0 && j > 3) z += 100 * e; "
+        "bool b = x > 0 || ++k > 2; b = b && (e = 7); "
+        "for (int q = 0; q < 5 && (s += x) < 9; q++) z += q; "
+        "const int* p = v; int t = j > 4 ? *p++ : 2; t += *p; int* w = &t; *w += b; "
+        "z += s + k * 1000 + e + a + t + steps(5, x);"),
     "elements and members that change in expressions": (
         "struct P { float a; int k; };",
         "int v[4] = {j, 2}, w[3] = {1, 0, 2}, k = 1; P p{x, j}; "

@@ -211,6 +211,11 @@ class Program:
             f"do {m} += 3; while (drawn({s}) % 5);",
             f"while (drawn({s}) & 3) {{ {m} ^= 6; if ({m} > 4) continue; {m} += 2; }}",
             f"if (drawn({s}) % 3 == 1) {m} = (int)(drawn({s}) % 17) * 3 - 1;",
+            f"while ({m} < 40 && (drawn({s}) & 1 || {m} < 9)) {m} += 5;",
+            f"{m} = {self.condition(1)} ? (int)(drawn({s}) & 7) : (int)({s} = 5) * 2;",
+            f"if ({self.condition(0)} && drawn({s}) % 3 || ++{m} == 2) {r} += {m};",
+            f"int* p{m} = &{m}; *p{m} += 3; {r} -= {self.condition(0)} ? *p{m} : "
+            f"p{m}[0]++;",
             f"{s} = 7 + drawn({s}) % 100; {m} = int(drawn({s})) % 9;",
             f"float {r}_ = 1; {r} = 3 * frexp({r}, &{m}) + 1; "
             f"{r} += step({m}, {r}_) % 7;",

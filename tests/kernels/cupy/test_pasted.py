@@ -9,6 +9,7 @@ import nbfused as nf
 from nbfused import ElementwiseKernel
 from tests.kernels.cupy import (
     pasted_arrays,
+    pasted_cuda,
     pasted_graphs,
     pasted_images,
     pasted_indexing,
@@ -20,9 +21,9 @@ from tests.kernels.cupy import (
     pasted_statistics,
 )
 
-MODULES = (pasted_arrays, pasted_graphs, pasted_images, pasted_indexing, pasted_numbers,
-           pasted_pointers, pasted_sampling, pasted_series, pasted_special,
-           pasted_statistics)
+MODULES = (pasted_arrays, pasted_cuda, pasted_graphs, pasted_images, pasted_indexing,
+           pasted_numbers, pasted_pointers, pasted_sampling, pasted_series,
+           pasted_special, pasted_statistics)
 CASES = {f"{module.__name__.rpartition('_')[2]}: {name}": case for module in MODULES
          for name, case in module.CASES.items()}
 

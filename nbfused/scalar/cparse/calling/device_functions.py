@@ -187,13 +187,21 @@ class DeviceCall:
             elif p.raw:
                 nodes += [] if k in self.arrays else [g.value.node]
             elif p.dtype.names and isinstance(g.value.node, ast.Call):
-                scope.refuse(g.node, "a struct that a function returns is passed on by "
-                                     "way of a variable; declare one")
+                nodes += flat(self._kept(scope, g))
             else:
                 nodes += flat(as_type(scope, node, g.value, p.dtype))
             if k in self.moved and g.array:
                 nodes.append(call(INT64.name, g.array.place))
         return ast.Call(ast.Name(f".{key}", ast.Load()), nodes, [])
+
+    def _kept(self, scope: Scope, given: Argument) -> Typed:
+        """A variable of the struct that a function returns, to be passed on."""
+        if scope.before is None:
+            scope.refuse(given.node, "a struct that a function returns is passed on "
+                                     "under a condition; declare a variable of it")
+        kept = scope.declare(f"__{self.name.lstrip('_')}_given", given.value.dtype)
+        scope.before.statements.append(ast.Assign([store(kept.name)], given.value.node))
+        return Typed(ast.Name(kept.name, ast.Load()), kept.dtype)
 
     def _types(self) -> list[Any]:
         return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params),
