@@ -113,7 +113,7 @@ def changes_before(scope: Scope, node: Any, what: str,
 
 
 def _after(root: Any, node: Any) -> Iterator[Any]:
-    """The parts of `root` that are computed after another, in ``&&``, ``||``, ``?:``."""
+    """The parts of `root` that ``&&``, ``||`` and ``?:`` compute after another."""
     while root is not node:
         inside = next(c for _, c in root.children() if any(n is node for n in walk(c)))
         if kind(root) == "BinaryOp" and root.op in ("&&", "||") and inside is root.left:
