@@ -167,6 +167,8 @@ def test_refused():
     with refused(NotDifferentiableError, "'x' is a Variable", "differentiable=True",
                  "x.data"):
         plain.launch(x, y, dim=3)
+    with refused(NotDifferentiableError, "'x' is a Variable of complex128", "real and"):
+        squares.launch(nf.Variable(np.ones(3, complex), requires_grad=True), y, dim=3)
     counts = nf.rawkernel(differentiable=True)(squares.pyfunc)
     with refused(KernelTypeError, "no floating array", "no_grad()"):
         counts.launch(x, np.zeros(3, np.int64), dim=3)

@@ -145,6 +145,11 @@ def _check(kernel: ThreadKernel, given: Mapping[str, Any], written: set[str],
     """Refuse a launch that would lose a gradient."""
     for name, value in given.items():
         tracked = isinstance(value, Variable) and value.requires_grad
+        if tracked and value.dtype.kind == "c":
+            raise NotDifferentiableError(
+                f"{kernel.__name__}: '{name}' is a Variable of {value.dtype} that "
+                "requires a gradient, and kernels of threads have derivatives by real "
+                "numbers; pass its real and imaginary parts as two arrays")
         if tracked and name not in paired:
             raise NotDifferentiableError(
                 f"{kernel.__name__}: '{name}' is a Variable that requires a gradient, "
