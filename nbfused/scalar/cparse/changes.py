@@ -35,7 +35,8 @@ def _parse_change(scope: Scope, node: Any) -> Typed:
     """
     step = kind(node) == "UnaryOp"
     target = node.expr if step else node.lvalue
-    if kind(target) in ("ArrayRef", "StructRef"):
+    if kind(target) in ("ArrayRef", "StructRef") or (
+            kind(target) == "UnaryOp" and target.op == "*"):
         return _change_part(scope, node, target)
     variable = scope.lookup(target.name) if kind(target) == "ID" else None
     if variable is None or variable.kind != "value" or variable.constant:

@@ -74,6 +74,14 @@ PREAMBLES = {
         "if (advanced(a, 1.5f) > 3) z = a; else z = -a; "
         "while (taken(v) > 0) { if (v[0] == 3) continue; t += v[1]; } "
         "for (int q = 0; advanced(a, 2.0f) < 30; q++) t += q; z += s * u - w + t + a;"),
+    "a stack by pointers": (
+        "__device__ int pop(const int* st, int* top) { return st[--*top]; }\n"
+        "__device__ void push(int* st, int* top, int v) { st[(*top)++] = v; }",
+        "int st[16] = {}, top = 0, s = 0; push(st, &top, j); push(st, &top, 3); "
+        "push(st, &top, j * 2); int a = pop(st, &top), b = pop(st, &top); "
+        "z = a * 10 + b + top + st[0]; while (top > 0 && s < 200) { int v = pop(st, "
+        "&top); s += v * 3 + 1; if (v < j && top < 14) { st[top++] = v * 2 + 1; "
+        "push(st, &top, v * 2 + 2); } } int* p = &s; z += (*p)++ * 2; z += s;"),
     "changes under conditions": (
         "template <typename T> T more(T& v) { v += 1; return v; }\n"
         "__device__ int steps(int n, float v) { int k = 0; while (n > 0 && (k++ < 3 || "
