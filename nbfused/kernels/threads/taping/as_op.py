@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelOp"]
 
+#: Kinds of arguments that an operation remembers.
+_MOST = 1024
+
+
 class KernelOp:
     """An operation that launches a kernel; made by `ThreadKernel.as_op`.
 
@@ -69,6 +73,8 @@ class KernelOp:
             p for p in kernel.signature.parameters if p not in outputs)
         #: By the layout of the arguments, what PyTorch calls.
         self._ops: dict[Any, CallableOp] = {}
+        #: Arguments of launches that count no places.
+        self._uncounted: set[Any] = set()
         called_whole(self)
         self._function: Any = type(f"{kernel.__name__}_op", (OpLaunch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (OpGradient,),
@@ -220,12 +226,20 @@ class KernelOp:
 
     def places(self, layout: Layout, plain: Mapping[str, Any]) -> Places | None:
         """The places that threads of a launch count, if its derivative needs them."""
+        key = layout.names, *((dtype_of(x), x.ndim) if is_array(x) else type(x)
+                        for x in plain.values())
+        if key in self._uncounted:
+            return None
         flat = self.kernel.flatten(self.kernel.arguments(
             (), self._arguments(layout, plain)))
         counted = None if self.kernel.rules else counted_kernel(
             self.kernel.spec(flat), self._differentiated(layout, flat))
-        return None if counted is None else record_places(
-            counted, flat, self._options(self.kernel, layout, plain))
+        if counted is not None:
+            return record_places(counted, flat,
+                                 self._options(self.kernel, layout, plain))
+        if not flat.frozen and len(self._uncounted) < _MOST:
+            self._uncounted.add(key)
+        return None
 
     def _differentiated(self, layout: Layout, flat: FlatArguments,
                         names: Collection[str] | None = None) -> tuple[bool, ...]:

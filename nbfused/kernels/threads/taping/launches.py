@@ -30,7 +30,12 @@ from ....support.records import record
 from ..arguments import array_of, arrays_of
 from ..launching import Options
 from ..pairs import gradient_buffer, in_dtypes_of
-from ..recording.places import counted_kernel, needed_before, record_places
+from ..recording.places import (
+    Counted,
+    counted_kernel,
+    needed_before,
+    record_places,
+)
 from ..second import Moving
 from ..views import Dual, ViewType, is_floating
 from .leaves import Layout, keep, kept, layout_of, no_third
@@ -74,6 +79,8 @@ class _Call:
         Those of them whose values before the launch the derivative reads.
     paired
         The leaves for which the derivative takes a pair.
+    counted
+        How places are recorded that its threads count; None where there are none.
     """
 
     kernel: ThreadKernel
@@ -83,6 +90,7 @@ class _Call:
     written: frozenset[str]
     needed: frozenset[str]
     paired: tuple[str, ...]
+    counted: Counted | None
 
 
 def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
@@ -111,8 +119,10 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     paired = tuple(leaf.name for leaf in flat.leaves if _may_pair(kernel, leaf))
     changed = tuple(n for n in names if n in written and n in paired)
     _check(kernel, given, written, paired)
+    counted = None if kernel.rules else counted_kernel(
+        spec, tuple(n in paired for n in names))
     call = _Call(kernel, options, layout, changed, frozenset(written),
-                 _needed(kernel, spec, names, paired), paired)
+                 _needed(kernel, spec, names, paired), paired, counted)
     results = _Launched.apply(call, *leaves)
     for name, made in zip(changed, results if len(changed) > 1 else (results,),
                           strict=True):
@@ -205,15 +215,11 @@ def _copy(array: Any) -> Any:
 def _recorded(call: _Call, arrays: Mapping[str, Any]) -> _Call:
     """The launch, or how it is played back where its threads count places."""
     kernel, options = call.kernel, call.options
-    if kernel.rules:
+    if call.counted is None:
         return call
     flat = kernel.flatten(call.layout.arguments(arrays), options.check)
-    counted = counted_kernel(kernel.spec(flat), tuple(
-        leaf.name in call.paired for leaf in flat.leaves))
-    if counted is None:
-        return call
     return replace_record(call, options=replace_record(
-        options, places=record_places(counted, flat, options)))
+        options, places=record_places(call.counted, flat, options)))
 
 
 class _Launched(Function):
