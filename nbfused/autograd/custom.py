@@ -235,6 +235,7 @@ class Context:
         self._constant: tuple[Any, ...] = ()
         #: By thread: several may walk back over one graph.
         self._loaded: dict[int, tuple[Variable | None, ...]] = {}
+        self._asks: dict[int, Sequence[bool]] = {}
 
     def save_for_backward(self, *arrays: Any) -> None:
         """Save arguments or results, unchanged until the backward pass.
@@ -247,6 +248,11 @@ class Context:
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare results that have no gradient."""
         self._constant = outputs
+
+    @property
+    def asks(self) -> tuple[bool, ...]:
+        """A flag for each argument: this backward pass goes on to it."""
+        return tuple(self._asks.get(get_ident(), self.needs_input_grad))
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -361,10 +367,12 @@ class FunctionNode(CallNode):
         thread = get_ident()
         self.ctx._loaded[thread] = tuple(
             None if kept is None else self._load(*kept, mode) for kept in self.saved)
+        self.ctx._asks[thread] = wanted
         try:
             returned = self.function.backward(self.ctx, *self.fill_zeros(cotangents))
         finally:
             self.ctx._loaded.pop(thread, None)
+            self.ctx._asks.pop(thread, None)
         return self.check_returned(returned, mode,
                                    [kept[0] for kept in self.saved if kept is not None])
 

@@ -7,7 +7,6 @@
   ``bwd``.
 - `recording`: values that derivatives record of a run, and checks of runs.
 - `guards`: launches of so many threads.
-- `taped` records launches on Variables, `as_op` makes an operation of a kernel;
-  arguments are laid out by `leaves`.
+- `taping`: launches on Variables, and operations made of kernels.
 - `source` shows texts.
 """

@@ -20,6 +20,7 @@ from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import Pairs, as_duals, check_pair, check_separate
 from .recording.ownership import check_owners
+from .recording.places import played_back
 from .recording.races import check_once
 from .recording.recorder import record_tapes
 from .recording.stale import check_before
@@ -94,7 +95,7 @@ class Derivative(Launching):
         flat = self.kernel.flatten(primal, options.check)
         if self.kernel.rules:
             return self._start_rule(arguments, flat.leaves, pairs.found, options)
-        spec = self.kernel.spec(flat)
+        spec, flat = played_back(self.kernel.spec(flat), flat, options)
         wanted = tuple(leaf.name in pairs.found for leaf in flat.leaves)
         self._check_pairs(spec, flat.leaves, pairs.found, options.check)
         if config.debug and self.mode == "bwd":
@@ -105,10 +106,9 @@ class Derivative(Launching):
             pairs.found[leaf.name] for leaf in flat.leaves
             if leaf.name in pairs.found)], flat.shapes)
         derived = derivative_kernel(spec, wanted, self.mode)
-        if derived.counted and options.tapes is None:
+        if derived.counted:
             raise self._counted(flat, spec, derived.counted[0])
-        extended.leaves += record_tapes(derived, flat, options) \
-            if options.tapes is None else options.tapes
+        extended.leaves += record_tapes(derived, flat, options)
         self.run(derived.spec, extended, options)
 
     def _counted(self, flat: FlatArguments, spec: Raw,
@@ -118,9 +118,9 @@ class Derivative(Launching):
         return NotDifferentiableError(
             f"{self.__name__}: the derivative depends on what atomic operations on "
             f"'{name}' gave in the launch, which another run may give otherwise; "
-            f"launch {self.kernel.__name__} with Variables, which records it, or give "
-            "the kernel a rule, or store places that threads count in one kernel, to "
-            "read them in another")
+            f"launch {self.kernel.__name__} with Variables or make an operation of it, "
+            "with .as_op, which record it, or give the kernel a rule, or store places "
+            "that threads count in one kernel, to read them in another")
 
     def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
                     pairs: Mapping[str, Leaf], options: Options) -> None:

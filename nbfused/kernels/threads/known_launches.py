@@ -66,7 +66,7 @@ class KnownLaunches:
 
     def read(self, arguments: Mapping[str, Any], options: Options) -> Seen | None:
         """Read arguments; None of those that are looked at each time."""
-        if config.debug or options.shared or options.tapes or not self._possible:
+        if config.debug or options.shared or options.places or not self._possible:
             return None
         keys, values, owners = [], [], []
         for name, value in arguments.items():

@@ -24,7 +24,7 @@ from .extents import block_extents, grid_extents
 from .guards import blocks_of, dim_extents, guarded
 
 __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options",
-           "start_kernel"]
+           "Places", "start_kernel"]
 
 _DEFAULT_SHARED = 48 * 1024
 #: Grids and blocks that a kernel remembers.
@@ -54,6 +54,22 @@ class LaunchConfig:
 
 
 @record(frozen=True)
+class Places:
+    """Results of atomic operations in a run, which a launch plays back.
+
+    Attributes
+    ----------
+    replay
+        The kernel that reads the tapes, its last arguments.
+    tapes
+        The arrays.
+    """
+
+    replay: Raw
+    tapes: tuple[Leaf, ...]
+
+
+@record(frozen=True)
 class Options:
     """Options of a launch besides its arguments.
 
@@ -69,8 +85,8 @@ class Options:
         Whether arguments are validated.
     dim
         The numbers of threads that run; all of them where it is empty.
-    tapes
-        Of a derivative: what the launch recorded; None where it did not.
+    places
+        What is played back; None where the kernel itself runs.
     """
 
     grid: Extents
@@ -79,7 +95,7 @@ class Options:
     stream: int | None = None
     check: bool = True
     dim: tuple[int, ...] = ()
-    tapes: tuple[Leaf, ...] | None = None
+    places: Places | None = None
 
 
 def start_kernel(spec: Raw, leaves: Sequence[Leaf], options: Options,

@@ -23,13 +23,15 @@ from ...support.display import SourceText
 from ...support.forks import cached_property
 from ...support.pickling import PickledByName
 from .arguments import FlatArguments, flatten_arguments
-from .as_op import KernelOp
 from .derivatives import Derivative
 from .known_launches import KnownLaunches
 from .launching import Launching, Options
+from .recording.places import played_back
 from .recording.stale import Contents, contents_of
+from .second import SecondDerivative
 from .source import for_arguments, kernel_source, recorded_bytes
-from .taped import is_taped, launch_taped
+from .taping.as_op import KernelOp
+from .taping.launches import is_taped, launch_taped
 from .views import annotation_of, elements_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
@@ -130,7 +132,7 @@ class ThreadKernel(Launching, PickledByName):
             launch_taped(self, arguments, options)
             return
         flat = self.flatten(arguments, options.check)
-        spec = self.spec(flat)
+        spec, flat = played_back(self.spec(flat), flat, options)
         found = contents_of(spec, flat) if config.debug else {}
         kernel = self.run(spec, flat, options)
         if seen is not None and kernel is not None:
@@ -146,6 +148,11 @@ class ThreadKernel(Launching, PickledByName):
     def bwd(self) -> Derivative:
         """Reverse mode: cotangents of what the kernel loads."""
         return Derivative(self, "bwd")
+
+    @cached_property
+    def second(self) -> SecondDerivative:
+        """The change of ``bwd`` along a direction."""
+        return SecondDerivative(self)
 
     def defvjp(self, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
         """Give ``bwd`` by hand: a kernel with parameters of the same names.

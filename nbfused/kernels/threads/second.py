@@ -23,6 +23,7 @@ from ...specs import Raw
 from .arguments import FlatArguments, Leaf
 from .launching import Launching, Options
 from .pairs import label_of, parts_in
+from .recording.places import played_back
 from .recording.recorder import record_changes
 from .recording.tapes import derivative_kernel
 from .views import Dual, fields_of
@@ -34,11 +35,15 @@ __all__ = ["Moving", "SecondDerivative"]
 
 
 class Moving(NamedTuple):
-    """An array, the direction it moves along, and what the change is added to."""
+    """An array, the direction it moves along, and what the change is added to.
+
+    Of one that the kernel changes also the cotangent of what it leaves there.
+    """
 
     primal: Any
     direction: Any = None
     change: Any = None
+    cotangent: Any = None
 
 
 class SecondDerivative(Launching):
@@ -55,15 +60,15 @@ class SecondDerivative(Launching):
         annotations = self.kernel.annotations
         flat = self.kernel.flatten({n: _primal(n, v, annotations.get(n), given)
                                     for n, v in arguments.items()}, options.check)
+        primal, flat = played_back(self.kernel.spec(flat), flat, options)
         names = [leaf.name for leaf in flat.leaves]
         values = [given.get(n, Moving(None)) for n in names]
         roles: tuple[list[Any], ...] = (
-                 [v.derivative if isinstance(v, Dual) else None for v in values],
+                 [v.derivative if isinstance(v, Dual) else v.cotangent for v in values],
                  [v.direction if isinstance(v, Moving) else None for v in values],
                  [v.change if isinstance(v, Moving) else None for v in values])
-        primal = self.kernel.spec(flat)
         for k, p in enumerate(primal.function.params):
-            if p in primal.revised and roles[0][k] is not None:
+            if p in primal.revised and roles[0][k] is not None and roles[2][k] is None:
                 roles[2][k] = zeros(roles[0][k].shape, dtype_of(roles[0][k]),
                                     roles[0][k])  # what is handed on in memory
         spec = self.spec(primal, tuple(

@@ -5,9 +5,9 @@ function.
 
 - `spelling` respells C++ as C, macros replaced; `unit` has it parsed by pycparser;
   `tree` tells facts of C's trees.
-- `scope.Scope` has the variables of one function; `statements`, `loops`, `switches`,
-  `expressions`, `calling`, `elements`, `pointers`, `bits` and `structs` translate by
-  the type of a node.
+- `scope.Scope` has the variables of one function; `statements`, `control`,
+  `expressions`, `changes` inside of them, `calling`, `elements`, `pointers`, `bits` and
+  `structs` translate by the type of a node.
 - `functions`: a body as a scalar function; `kernels` joins all and parses kernels.
 - `types`: C's types and conversions; `values`: typed expressions; `cuda`: what CUDA
   defines.

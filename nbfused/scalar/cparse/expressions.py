@@ -12,13 +12,13 @@ import numpy as np
 
 from ..source.resolve import Operation
 from .cuda.functions import CONSTANTS
-from .scope import Before, ExpressionParser, Scope
+from .scope import ExpressionParser, Scope
 from .spelling import TRAIT
-from .tree import kind, walk
+from .tree import kind
 from .types import TRAITS, common_dtype, promote
-from .values import Typed, Variable, call, converted, literal, operand, store
+from .values import Typed, call, converted, literal, operand
 
-__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "changes_before", "combine",
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "combine",
            "decided"]
 
 BOOL = np.dtype(np.bool_)
@@ -205,8 +205,6 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
             dtype = scope.dtype(node.expr) if kind(node.expr) == "Typename" \
                 else scope.value(node.expr).dtype
         return literal(dtype.itemsize, _UINT64)
-    if node.op[-2:] in ("++", "--"):
-        return _parse_change(scope, node)
     if node.op not in ("+", "-", "~"):
         scope.refuse(node, _UNARY.get(node.op, f"the operator {node.op} is not "
                                                "understood here"))
@@ -252,57 +250,6 @@ def as_type(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
     return Typed(converted(value, dtype), dtype)
 
 
-def _parse_change(scope: Scope, node: Any) -> Typed:
-    """Parse ``k++``, ``--k`` and ``(k = x)`` inside an expression.
-
-    The change runs before the statement, so nothing else in that may name `k`.
-    """
-    step = kind(node) == "UnaryOp"
-    target = node.expr if step else node.lvalue
-    variable = scope.lookup(target.name) if kind(target) == "ID" else None
-    if variable is None or variable.kind != "value" or variable.constant:
-        scope.refuse(node, f"{node.op.lstrip('p')} inside an expression changes "
-                           "variables only, no elements, members or constants; make it "
-                           "a statement of its own")
-    before = changes_before(scope, node, variable)
-    if id(node) in before.values:
-        return before.values[id(node)]
-    old = Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
-    new = combine(scope, node, node.op[-1], old, literal(1, _INT32)) if step else \
-        scope.value(node.rvalue)
-    if not step and node.op != "=":
-        new = combine(scope, node, node.op[:-1], old, new)
-    found = old
-    if node.op.startswith("p"):
-        kept = scope.declare(f"__old_{target.name}", variable.dtype)
-        before.statements.append(ast.Assign([store(kept.name)], old.node))
-        found = Typed(ast.Name(kept.name, ast.Load()), variable.dtype)
-    new = as_type(scope, node, new, variable.dtype)
-    before.statements.append(ast.Assign([store(variable.name)],
-                                        converted(new, variable.dtype)))
-    before.values[id(node)] = found
-    return found
-
-
-def changes_before(scope: Scope, node: Any, variable: Variable) -> Before:
-    """The place of a change inside an expression, whose variable is named once."""
-    before, what = scope.before, f"{node.op.lstrip('p')} inside an expression"
-    if before is None:
-        scope.refuse(node, f"{what} that is computed under a condition is not "
-                           "understood here; make it a statement of its own")
-    if id(node) not in before.values and \
-            _named(scope, before.root, variable) > _named(scope, node, variable):
-        name = (node.expr if kind(node) == "UnaryOp" else node.lvalue).name
-        scope.refuse(node, f"{name!r} is named beside a {what}, where C++ "
-                           "leaves the order open; make it a statement of its own")
-    return before
-
-
-def _named(scope: Scope, node: Any, variable: Variable) -> int:
-    """The number of times that a tree names a variable."""
-    return sum(kind(n) == "ID" and scope.lookup(n.name) == variable for n in walk(node))
-
-
 def _folded(op: str, a: Typed, b: Typed, dtype: np.dtype) -> Typed | None:
     """The number that an operator gives; None where it is left to the kernel."""
     x, y = (literal(v.number or 0, dtype) for v in (a, b))
@@ -333,5 +280,4 @@ _UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,
     "UnaryOp": _parse_unary, "TernaryOp": _parse_ternary, "Cast": _parse_cast,
-    "Assignment": _parse_change,
 }

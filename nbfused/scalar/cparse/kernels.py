@@ -14,17 +14,9 @@ from ...errors import ScalarSyntaxError
 from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
-from . import (
-    bits,
-    elements,
-    expressions,
-    loops,
-    pointers,
-    statements,
-    structs,
-    switches,
-)
+from . import bits, changes, elements, expressions, pointers, statements, structs
 from .calling import calls
+from .control import loops, switches
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
 from .tree import has_atomics, kind, stores, walk
@@ -36,7 +28,8 @@ __all__ = ["number_of", "parse_c", "parse_c_expression", "type_of"]
 #: The C of kernels: a parser for each type of node.
 _GRAMMAR = Grammar(
     {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS,
-     **pointers.EXPRESSIONS, **bits.EXPRESSIONS, **structs.EXPRESSIONS},
+     **changes.EXPRESSIONS, **pointers.EXPRESSIONS, **bits.EXPRESSIONS,
+     **structs.EXPRESSIONS},
     {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS})
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...support.records import record
+from .changes import EXPRESSIONS as _CHANGES
+from .changes import changes_before
 from .elements import place, pointee, refuse_bytes
-from .expressions import COMPARISONS, as_type, changes_before, combine
-from .expressions import EXPRESSIONS as _OTHERS
+from .expressions import COMPARISONS, as_type, combine
 from .scope import ExpressionParser, Scope
 from .tree import kind
 from .types import INT64
@@ -122,7 +123,7 @@ def _stepped(scope: Scope, node: Any) -> Pointer | None:
     variable = scope.lookup(node.expr.name) if kind(node.expr) == "ID" else None
     if variable is None or not variable.offset:
         return None
-    before = changes_before(scope, node, variable)
+    before = changes_before(scope, node, node.op.lstrip("p"), [(variable.offset,)])
     if id(node) not in before.values:
         now = ast.Name(variable.offset, ast.Load())
         found = Typed(now, INT64)
@@ -182,7 +183,7 @@ def element_of(scope: Scope, node: Any) -> tuple[Variable, ast.expr]:
 def _parse_unary(scope: Scope, node: Any) -> Typed:
     """Parse ``*p``, or another operator of one operand."""
     if node.op != "*":
-        return _OTHERS["UnaryOp"](scope, node)
+        return _CHANGES["UnaryOp"](scope, node)
     single = pointee(scope, node)
     if single is not None:
         return Typed(ast.Name(single.name, ast.Load()), single.dtype)
@@ -193,10 +194,10 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
 def _parse_binary(scope: Scope, node: Any) -> Typed:
     """Parse ``q - p`` and ``p < q`` of one array, or an operator of two numbers."""
     if node.op != "-" and node.op not in COMPARISONS:
-        return _OTHERS["BinaryOp"](scope, node)
+        return _CHANGES["BinaryOp"](scope, node)
     left, right = pointer(scope, node.left), pointer(scope, node.right)
     if left is None or right is None:
-        return _OTHERS["BinaryOp"](scope, node)
+        return _CHANGES["BinaryOp"](scope, node)
     if left.variable.name != right.variable.name:
         scope.refuse(node, f"{node.op} of two pointers needs one array, got "
                            f"{left.variable.name!r} and {right.variable.name!r}")
@@ -212,6 +213,8 @@ def declare_pointer(scope: Scope, node: Any) -> list[ast.stmt]:
             node.name, scope.dtype(node), "unset", (),
             "const" in node.type.type.quals, None, place.name)
         return [ast.Assign([store(place.name)], constant(0))]
+    if _of_variable(scope, node):
+        return []
     found = _checked(scope, node, node.init, node.name)
     dtype = scope.dtype(node, Typed(found.place, found.dtype))
     if dtype != found.dtype:
@@ -222,6 +225,27 @@ def declare_pointer(scope: Scope, node: Any) -> list[ast.stmt]:
     place = scope.declare(f"__{node.name}_place", INT64)
     scope.blocks[-1][node.name] = replace(variable, offset=place.name)
     return [_place(place.name, found)]
+
+
+def _of_variable(scope: Scope, node: Any) -> bool:
+    """Parse ``T* p = &x``: a further name of a variable, which is ``*p``."""
+    target: Any = node.init.expr if kind(node.init) == "UnaryOp" and \
+        node.init.op == "&" else None
+    variable = scope.lookup(target.name) if kind(target) == "ID" else None
+    if variable is None or variable.kind != "value":
+        return False
+    dtype = scope.dtype(node, Typed(constant(0), variable.dtype))
+    if dtype != variable.dtype:
+        scope.refuse(node, f"the pointer {node.name!r} is of {dtype}, got a variable "
+                           f"of {variable.dtype}; the bits of a number as another type "
+                           "are *(int*)&x")
+    fixed = "const" in node.type.type.quals
+    if variable.constant and not fixed:
+        scope.refuse(node, f"{target.name!r} is an input or const; point to it by "
+                           f"const {node.name}, or copy it to a variable")
+    scope.blocks[-1][node.name] = replace(variable, kind="pointee", number=None,
+                                          constant=fixed)
+    return True
 
 
 def move_pointer(scope: Scope, node: Any, variable: Variable,

@@ -13,7 +13,7 @@ from ...support.dtypes import DTYPES
 from ..source.definitions import Source
 from ..source.resolve import Operation
 from .cuda.functions import ATOMICS
-from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT
+from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT, vector_types
 from .spelling import CUDA, REFERENCE, Spelling, respell
 from .tree import kind, stores, walk
 from .types import ALIASES, type_name
@@ -47,7 +47,7 @@ class Unit:
     sources
         Text by the name of the file that pycparser is given.
     functions
-        The functions of the preamble.
+        The functions of the preamble by their names; some have one name.
     globals
         The constants of the preamble.
     lambdas
@@ -63,15 +63,20 @@ class Unit:
         self.sources = {"preamble": Source(f"<preamble of {name}>", preamble)}
         self.spelling = Spelling()
         self.spelling.types |= set(types)
-        self.functions: dict[str, Any] = {}
+        self.functions: dict[str, list[Any]] = {}
         self.globals: dict[str, Any] = {}
         self.lambdas: dict[str, Any] = {}
-        self.open: list[str] = []
+        self.open: list[Any] = []
 
     def read(self, body: str, before: str, after: str, first: str = "") -> Any:
         """The definition of the kernel that `body` stands in, `first` around that."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
-        texts = {"preamble": respell(self.spelling, self.sources["preamble"], False)}
+        vectors = Source("<vectors of CUDA>", vector_types(
+            body + first + self.sources["preamble"].text))
+        texts = {"vectors": respell(self.spelling, vectors, False)} if vectors.text \
+            else {}
+        self.sources["vectors"] = vectors
+        texts["preamble"] = respell(self.spelling, self.sources["preamble"], False)
         if CUDA_FUNCTIONS.search(body + texts["preamble"]):
             self.sources["cuda"] = Source("<functions of CUDA>", CUDA_TEXT)
             cuda = respell(self.spelling, self.sources["cuda"], False)
@@ -96,7 +101,7 @@ class Unit:
                            f'{after}')
         for node in tree.ext:
             if kind(node) == "FuncDef":
-                self.functions[node.decl.name] = node
+                self._keep_function(node)
             elif kind(node) != "Typedef" and kind(node) != "Decl":
                 self.refuse(node, "the preamble holds functions and macros")
             elif kind(node) == "Typedef" and node.coord.file == "preamble":
@@ -105,7 +110,16 @@ class Unit:
                 self.types[node.type.name] = self.dtype(node.type, self.types)
             elif kind(node) == "Decl" and kind(node.type) != "FuncDecl":
                 self._keep_constant(node)
-        return self.functions.pop(KERNEL)
+        return self.functions.pop(KERNEL)[0]
+
+    def _keep_function(self, node: Any) -> None:
+        """Keep a function; those of one name differ in what they take."""
+        name = node.decl.name
+        if name in self.functions and name in self.spelling.templates:
+            self.refuse(node, f"{name}() is defined twice, once as a template; give "
+                              "one of them another name, or choose by if constexpr "
+                              "(std::is_same<T, float>::value)")
+        self.functions.setdefault(name, []).append(node)
 
     def _keep_constant(self, node: Any) -> None:
         """Keep a constant of the preamble for the functions that name it."""
@@ -161,11 +175,12 @@ class Unit:
         if name in self.spelling.lambdas:
             return self._changes_around(self.spelling.lambdas[name])
         name, given = self.spelling.explicit.get(name, (name, ()))
-        target = self.functions.get(name) or self.functions.get(CUDA + name)
-        if target is None or node.args is None or target.decl.type.args is None:
+        targets = self.functions.get(name) or self.functions.get(CUDA + name) or []
+        if node.args is None:
             return []
-        return [a for a, d in zip(node.args.exprs[given.count(None):],
-                                  target.decl.type.args.params, strict=False)
+        return [a for target in targets if target.decl.type.args is not None
+                for a, d in zip(node.args.exprs[given.count(None):],
+                                target.decl.type.args.params, strict=False)
                 if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
 
@@ -174,7 +189,7 @@ class Unit:
         from pycparser.c_ast import ID
 
         found: set[str] = set()
-        for body in (self.functions[key].body for key in keys):
+        for body in (self.functions[key][0].body for key in keys):
             found |= stores(body, self.changes)
             for n in walk(body):
                 if kind(n) == "FuncCall" and getattr(n.name, "name", "") in ATOMICS:

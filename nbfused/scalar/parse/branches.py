@@ -128,10 +128,11 @@ def refuse_alias(scope: Scope, node: ast.AST, name: str,
     """Refuse to change a local array that has another name in `env` as well.
 
     In Python both names would see the change; here each name has values of its own.
+    Nothing is changed any more after a return, and its caller sees no other name.
     """
-    mine = {id(v) for v in locals_in(env[name])}
+    mine = {id(v) for v in locals_in(env[name])} if name != RESULT else set()
     for other, values in env.items() if mine else ():
-        if other != name and mine & {id(v) for v in locals_in(values)}:
+        if other not in (name, RESULT) and mine & {id(v) for v in locals_in(values)}:
             raise scope.error(node, f"{name!r} and {other!r} are the same local "
                                     f"array; make a copy before changing one, "
                                     f"{other} = list({name})")

@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ..ir.nodes import Literal, Value, literal
+from ..source.resolve import operation
 from ..source.structure import Local, Records, Struct, Values, Vector, leaves, rebuild
 from .branches import refuse_choice
 from .composite.parts import Part, cut, element_of, element_parts, is_cut
@@ -20,8 +23,10 @@ __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NUMBER_METHODS", "array_property",
 #: Elements of a local array at most: a dynamic index selects among all of them.
 MOST_ELEMENTS = 64
 
-#: The operations that are methods of a number, as of Python's and NumPy's.
-NUMBER_METHODS = {"conjugate": "conj", "conj": "conj"}
+#: The operations that are methods of a number, as of Python's and NumPy's; a dtype says
+#: what a number is cast to, or its bits are read as.
+NUMBER_METHODS = {"conjugate": "conj", "conj": "conj", "astype": "cast", "view": "bits"}
+_OF_DTYPES = ("astype", "view")
 _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "once"}
 
 
@@ -214,10 +219,24 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
     return found
 
 
+def _dtype_named(scope: Scope, node: ast.Call, args: list[Values]) -> str:
+    """The name of the dtype that is the only argument of a method."""
+    target = getattr(args[0], "target", None) if len(args) == 1 else None
+    op = operation(target.type if isinstance(target, np.dtype) else target)
+    if op is None or op.op != "cast":
+        raise scope.error(node, f"{ast.unparse(node.func)}() takes a dtype, as "
+                                "np.int32")
+    return np.dtype(op.attr).name if op.attr in ("bool", "int", "float") \
+        else str(op.attr)
+
+
 def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
                 args: list[Values], stem: str) -> Values:
     """Parse ``a.load(i)``, ``a.store(i, value)``, and ``z.conjugate()`` of a number."""
     if name in NUMBER_METHODS:
+        if name in _OF_DTYPES:
+            return scope.emitter.emit(NUMBER_METHODS[name], scope.number(node, owner),
+                                      attr=_dtype_named(scope, node, args), stem=stem)
         if args:
             raise scope.error(node, f"{name}() takes no arguments")
         return scope.emitter.emit(NUMBER_METHODS[name], scope.number(node, owner),

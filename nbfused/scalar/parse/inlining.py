@@ -46,7 +46,7 @@ def parse_body(scope: Scope, node: ast.FunctionDef | ast.Lambda,
     if node.args.vararg or node.args.kwarg:
         raise scope.error(node, "*args and **kwargs are not part of the scalar "
                                 "language; name the parameters")
-    for s in filter(returns, () if may_return else ast.walk(node)):
+    for s in filter(returns, () if may_return else _own(node)):
         raise scope.error(s, f"the kernel {getattr(node, 'name', '')} returns a "
                              "value; store it into an array that is an argument")
     body: list[ast.stmt] = node.body if isinstance(node, ast.FunctionDef) else [
@@ -59,6 +59,14 @@ def parse_body(scope: Scope, node: ast.FunctionDef | ast.Lambda,
     scope.assigned = assigned(normal) - scope.skipped
     scope.run(normal)
     return scope.env[RESULT]
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions inside of it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield from _own(child)
 
 
 def inline(scope: Scope, node: ast.AST, pyfunc: FunctionType,

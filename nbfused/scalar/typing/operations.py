@@ -181,11 +181,19 @@ class Operations(Accesses):
 
     def lower_bits(self, s: Let, args: list[Operand]) -> None:
         """The bits of an operand, taken as one of the size, as the dtype `attr`."""
-        target = dtype_named(str(s.attr))
-        kind = "f" if target.kind in "iu" else "i"
-        source = np.dtype(f"{kind}{target.itemsize}")
-        value = self.coerce(args[0], source)
+        target, (_, t) = dtype_named(str(s.attr)), args[0]
+        if isinstance(t, Weak) or t.itemsize != target.itemsize or not {
+                t.kind, target.kind} <= set("iuf"):
+            raise self.error(f"the bits of {t} are not those of {target.name}; numbers "
+                             "of one size are read so, as float32 and int32: cast it "
+                             f"first, as in np.float{8*target.itemsize}(x)")
+        if t.kind in "iu" and target.kind in "iu":
+            return self.bind(s.results[0], (self.coerce(args[0], target), target))
+        if t == target:
+            return self.bind(s.results[0], args[0])
+        value = self.coerce(args[0], t)
         self.emit("bits", (value,), target, name=s.results[0], attr=target.name)
+        return None
 
     def cast_literal(self, value: Literal, target: Type) -> Literal:
         """A number that the source casts."""

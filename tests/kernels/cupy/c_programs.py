@@ -55,6 +55,17 @@ middle:
 last:
     return s * 2 - n;
 }
+__device__ int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
+__device__ long long powered(long long b, int n, long long found) {
+    if (n <= 0) return found;
+    if (n & 1) { return powered(b * b, n / 2, found * b); }
+    return powered(b * b, n >> 1, found); }
+__device__ int width(int a) { return a ^ 3; }
+__device__ int width(float a) { return a > 1 ? 5 : 9; }
+__device__ int width(double a) { return width((float)a) + 100; }
+__device__ int width(int a, int b) { return width(a) - b; }
+__device__ unsigned drawn(unsigned& s) {
+    s = s * 1664525u + 1013904223u; return s >> 8; }
 __constant__ int TABLE[5] = {7, -3, 12, 0, 5};
 """
 INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
@@ -82,7 +93,7 @@ class Program:
     def statement(self, depth: int) -> str:
         kind = self.random.choice(
             ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
-             "call", "alias", "change", "pointer", "lambda", "pairs"]
+             "call", "alias", "change", "pointer", "lambda", "pairs", "drawn"]
             if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
@@ -145,7 +156,12 @@ class Program:
             f"int {k} = {value}, {m} = 0; if ({k}-- > 3) {m} = 5; {m} ^= {k}++ & 15;",
             f"int {k} = {value} & 7, {m} = 9; while ({k}-- > 0) {{ {m} += 2; "
             f"if ({k} == 3) continue; {m} ^= {k}; }}",
-            f"int {m} = {value}, {k} = 0; do {m} ^= {k}; while (++{k} < 4);"])
+            f"int {m} = {value}, {k} = 0; do {m} ^= {k}; while (++{k} < 4);",
+            f"int {k}_[3] = {{{value}, 2, 7}}, {k} = {k}_[1]++ * 3, {m} = {value}; "
+            f"{m} = --{k}_[({m} & 3) % 3] ^ 5; {k} += ({k}_[2] -= 4) & 31; "
+            f"while ({k}_[1]-- > 0) {m} ^= {k}_[0];",
+            f"Pair {k}_{{1.5f, 4}}; int {m} = 3 * {k}_.b--, {k} = {value}; "
+            f"{m} -= ({k}_.a *= 2) > 2.5f; {k} ^= {k}_.b;"])
         self.whole += [k, m]
         return text
 
@@ -182,6 +198,29 @@ class Program:
             f"{k} *= 3; {r} += {f}({r});",
             f"auto {f} = [&{k}](int a) {{ for (int q = 0; q < 3; q++) {{ if (a & 1) "
             f"return; {k} += a; a >>= 1; }} }}; {f}({value} & 255); {f}(6);"])
+
+    def drawn_(self, depth: int) -> str:
+        """Functions that change their arguments inside expressions."""
+        s, m, r = self.name(), self.name(), self.name()
+        value, other = self.integer(1), self.floating(1)
+        text = (f"unsigned {s} = (unsigned)({value}); int {m} = 1; "
+                f"double {r} = 2.0 * ((drawn({s}) & 255) * 0.01f + ({other})); ")
+        self.whole += [s, m]
+        self.real.append(r)
+        return text + self.random.choice([
+            f"do {m} += 3; while (drawn({s}) % 5);",
+            f"while (drawn({s}) & 3) {{ {m} ^= 6; if ({m} > 4) continue; {m} += 2; }}",
+            f"if (drawn({s}) % 3 == 1) {m} = (int)(drawn({s}) % 17) * 3 - 1;",
+            f"while ({m} < 40 && (drawn({s}) & 1 || {m} < 9)) {m} += 5;",
+            f"{m} = {self.condition(1)} ? (int)(drawn({s}) & 7) : (int)({s} = 5) * 2;",
+            f"if ({self.condition(0)} && drawn({s}) % 3 || ++{m} == 2) {r} += {m};",
+            f"int* p{m} = &{m}; *p{m} += 3; {r} -= {self.condition(0)} ? *p{m} : "
+            f"p{m}[0]++;",
+            f"{s} = 7 + drawn({s}) % 100; {m} = int(drawn({s})) % 9;",
+            f"float {r}_ = 1; {r} = 3 * frexp({r}, &{m}) + 1; "
+            f"{r} += step({m}, {r}_) % 7;",
+            f"auto f{m} = [&](int a) {{ {m} += a; return {m} * 2; }}; "
+            f"{r} = 0.5f * f{m}(3);"])
 
     def pairs_(self, depth: int) -> str:
         """An array of structs."""
@@ -257,7 +296,10 @@ class Program:
                 f"TWICE({a})", f"CHOSEN({a}, {b})", f"quarter<int>({a})",
                 f"int{{__popc({a})}}", f"(int(({a}) & 0xFFF) bitor 3)", f"__clz({a})",
                 f"max<int>({a}, {b})", f"leaving({a}, {b})",
-                f"(__float_as_int((float)({a})) >> 20)"])
+                f"(__float_as_int((float)({a})) >> 20)", f"width((short)({a}))",
+                f"common(({a}) & 0xFFF, ({b}) & 255)", f"width((int)({a}), 'a')",
+                f"(int)powered(({a}) & 15, ({b}) & 7, 1)", f"width(({a}) * 0.5f)",
+                f"width(({a}) & 255 ? 1.5 : 0.5)"])
         if pick < 0.93:
             return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
         return f"({self.condition(depth - 1)} ? {a} : {b})"

@@ -327,6 +327,18 @@ def bessel_functions(put):
     return found, np.stack([s.j0(x), s.j1(x), s.y0(right), s.y1(right), s.yn(4, right)])
 
 
+def bessel_functions_of_any_order(put):
+    """Where the recurrence goes up, where it comes down, where the series begins."""
+    kernel = ElementwiseKernel("int32 m, T x", "T y, float32 z",
+                               "y = jn(m, x); z = jnf(m, float(x))", "orders")
+    m, x = np.meshgrid(np.arange(40, dtype=np.int32), np.r_[
+        -60:60:61j, 1e-9, 9e-5, 1.1e-4, 39.0, 500.0])
+    y, z = (nf.to_numpy(a) for a in kernel(put(m), put(x)))
+    single = scipy.special.jv(m, x.astype(np.float32).astype(np.float64))
+    return np.stack([y, np.round(z - single, 5)]), np.stack([
+        scipy.special.jv(m, x), np.zeros(m.shape)])
+
+
 def a_complex_number_by_its_angle(put):
     kernel = ElementwiseKernel("T r, T t", "complex128 z", "z = thrust::polar(r, t)")
     return kernel(put(X), put(X[::-1].copy())), X * np.exp(1j * X[::-1])

@@ -11,6 +11,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.kernels import ElementwiseKernel
+from tests.kernels.cupy.c_preambles import PREAMBLES
 from tests.kernels.cupy.c_shim import SHIM
 
 C = {"float32": "float", "float64": "double", "int8": "signed char", "int16": "short",
@@ -225,66 +226,6 @@ FLOATS = {
             z += 16; else if (x > 0) z = 0;
         bool b = std::is_signed<double>::value; if (b && x > 0) z = -z;""",
     "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",
-}
-PREAMBLES = {
-    "template that asks for its type": (
-        "template <typename T> T low(T v) { if constexpr (std::is_integral_v<T>) { "
-        "return v & 1; } else { return floorf(v); } }\n"
-        "template <typename A, typename B> A mixed(A a, B b) { "
-        "if (std::is_same<A, B>::value) return a + b; return a - b; }",
-        "z = low(x) + low(j) * 2 + mixed(x, y) * 3 + mixed(x, j);"),
-    "function": ("__device__ float twice(float v) { return 2 * v; }", "z = twice(x) + "
-                 "twice(j)"),
-    "changes its argument": ("__device__ float f(float v, int k) { v += 1; "
-                             "while (k > 0) { v *= 0.5; --k; } return v; }",
-                             "z = f(x, j) + x"),
-    "template": ("template<typename T> __device__ __forceinline__ T half_of(T v) { "
-                 "return v / 2; }", "z = half_of(x) + half_of(j)"),
-    "two types": ("template <typename A, typename B>\nA add(const A& a, const B& b) "
-                  "{ A c = a; c += b; return c; }", "z = add(j, x) + add(x, j)"),
-    "calls another": ("__device__ int sq(int a) { return a * a; }\n"
-                      "__device__ int quad(int a) { return sq(sq(a)); }",
-                      "z = quad(j)"),
-    "early return": ("__device__ float clampf(float v) { if (v > 1) return 1; "
-                     "if (v < -1) { return -1; } return v; }", "z = clampf(x) * y"),
-    "macro": ("#define SCALE 2.5f\n#define TWO (1 + 1)", "z = x * SCALE + TWO * j"),
-    "gives its results by reference": (
-        "__device__ void parts(float v, int& whole, float& rest) { whole = int(v); "
-        "rest = v - whole; if (whole == 2) return; whole *= 2; }\n"
-        "__device__ int half(int& k) { k /= 2; return k + 1; }",
-        "int k; float r; parts(x, k, r); float v[2] = {y, 1}; int m = half(k); "
-        "parts(v[0], m, v[1]); m += half(k); z = half(m); z += k + r + v[1] + m;"),
-    "template that swaps": ("template <typename T> __device__ void exchange(T& a, "
-                            "T& b) { T t = a; a = b; b = t; }", "float a = x, b = y; "
-                            "if (a > b) exchange(a, b); z = b - a;"),
-    "template with its argument": ("template <class T> T third(T v) { return v / 3; }",
-                                   "z = third<int>(j) + third<float>(j) + third(x);"),
-    "struct of a function": (
-        "struct Pair { float a; int k; };\n"
-        "__device__ Pair made(float v, int k) { Pair p; p.a = v; p.k = k; return p; }\n"
-        "__device__ Pair next(Pair p) { p.a += 1; return Pair{p.a, p.k * 2}; }\n"
-        "__device__ Pair again(Pair p) { return next(p); }\n"
-        "__device__ float sum(const Pair& p) { return p.a + p.k; }",
-        "Pair p = made(x, j); p = next(p); Pair q = again(p); z = sum(q) "
-        "+ made(y, 2).a + sum(Pair{x, 1});"),
-    "arrays by pointers": (
-        "template <typename T> __device__ void sort(T* v, int n) { for (int a = 1; a < "
-        "n; a++) for (int b = a; b > 0 && v[b - 1] > v[b]; b--) { T t = v[b]; v[b] = "
-        "v[b - 1]; v[b - 1] = t; } }\n"
-        "template <typename T> __device__ T sum(const T v[], int n) { T s{}; "
-        "while (n > 0) { n--; s += v[n] * n; } return s; }\n"
-        "__device__ int first(float* v, int n) { v[n - 1] *= 2; return v[0]; }",
-        "float v[4] = {y, x, 1}, w[2] = {x, y}; sort(v, 4); sort(w, 2); "
-        "int k = first(v, 3); z = sum(v, 4) + 10 * sum(w, 2) + k + v[2];"),
-    "constants": (
-        "__device__ const double C[] = {1, 2.5, 3};\nconst int N = 3, M = N - 1;\n"
-        "__device__ double series(double x, const double* c, int n) { double s = 0; "
-        "for (int k = 0; k < n; k++) s = s * x + c[k]; return s; }\n"
-        "__device__ double at(int k) { return C[k] + M; }",
-        "float N = x; z = series(N, C, 3) + at(M) + C[1];"),
-    "macro that is a function": ("#define APPLY(f, v) f(v)\n__device__ float one(float "
-                                 "v) { return v + 1; }", "z = APPLY(one, x);"),
-    "typedef": ("typedef float real;", "real r = x; z = r * real(j);"),
 }
 INTEGERS = {
     "sum": "z = x + y", "difference": "z = x - y", "product": "z = x * y",

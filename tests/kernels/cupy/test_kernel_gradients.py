@@ -23,6 +23,18 @@ ELEMENTWISE = {
     "exponents": (("T x, T y", "T z", "int e; T w; T m = frexp(x, &e); T f = modf("
                    "y * 3 + 0.2, &w); z = m * x + e * y + f * x + "
                    "ldexp(y, e + 2) * w;"), (X, Y)),
+    "exponents in an expression": (
+        ("T x, T y", "T z", "int e; T a = y; z = frexp(x, &e) * y; "
+         "z += e * moved(a, x) * x; z *= a;", "k", True,
+         "template<typename T> T moved(T& a, T by) { a *= by; return a + by; }"),
+        (X, Y)),
+    "a function that calls itself": (
+        ("T x, T y", "T z", "z = p(x, 5, y) * x;", "k", True,
+         "template<typename T> T p(T b, int n, T a) { "
+         "return n == 0 ? a : n & 1 ? p(b * b, n / 2, a * b) : p(b * b, n / 2, a); }"),
+        (X, Y)),
+    "Bessel functions": (("T x, T y", "T z", "z = jn(2, x * 5) + jn(4, y) + "
+                          "jn(7, x * y) + yn(3, x + 2) + jn(1, y);"), (X, Y)),
     "the sign's bit": (("T x, T y", "T z", "double d = y; "
                         "z = __double_as_longlong(d) < 0 ? -x * y : x + y;"), (X, Y)),
     "statements": (("T x, T y", "T z", "T d = x - y; d *= d; z = d + exp(-d);"),

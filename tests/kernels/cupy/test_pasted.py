@@ -6,16 +6,26 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused import ElementwiseKernel
 from tests.kernels.cupy import (
     pasted_arrays,
+    pasted_cuda,
     pasted_graphs,
+    pasted_images,
+    pasted_indexing,
     pasted_numbers,
     pasted_pointers,
+    pasted_sampling,
+    pasted_series,
+    pasted_special,
     pasted_statistics,
 )
 
-CASES = {**pasted_arrays.CASES, **pasted_graphs.CASES, **pasted_numbers.CASES,
-         **pasted_pointers.CASES, **pasted_statistics.CASES}
+MODULES = (pasted_arrays, pasted_cuda, pasted_graphs, pasted_images, pasted_indexing,
+           pasted_numbers, pasted_pointers, pasted_sampling, pasted_series,
+           pasted_special, pasted_statistics)
+CASES = {f"{module.__name__.rpartition('_')[2]}: {name}": case for module in MODULES
+         for name, case in module.CASES.items()}
 
 
 def host(x):
@@ -28,8 +38,50 @@ def test_a_pasted_kernel(name, device):
     np.testing.assert_allclose(host(found), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_there_are_ninety():
-    assert len(CASES) >= 90
+#: Kernels whose derivative by their floating inputs is smooth at these.
+SMOOTH = ("special: elliptic_integrals", "special: normal_tail", "series: lambert",
+          "series: hypergeometric", "images: correlation", "images: ranks",
+          "images: extrema_with_places", "images: grey_closing_step",
+          "images: gradient_magnitude", "images: cubic_map_coordinates",
+          "images: floods", "indexing: take", "indexing: triangle",
+          "indexing: selected")
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients_are_differences(name, device, monkeypatch):
+    """Of the first call of the first kernel of a case."""
+    calls = []
+
+    def noted(kernel, *args, **options):
+        calls.append((kernel, args, options))
+        return called(kernel, *args, **options)
+
+    called = ElementwiseKernel.__call__
+    monkeypatch.setattr(ElementwiseKernel, "__call__", noted)
+    CASES[name](lambda a: nf.array(a, device=device))
+    monkeypatch.undo()
+    kernel, given, options = calls[0]
+    inputs = [host(a) if hasattr(a, "shape") else a
+              for a in given[:len(kernel.in_params)]]
+    moved = [k for k, a in enumerate(inputs) if isinstance(a, np.ndarray)
+             and a.dtype == np.float64 and a.size > 1]
+    if all(p.raw or not isinstance(a, np.ndarray)
+           for p, a in zip(kernel.in_params, inputs, strict=True)):
+        options = {**options, "size": given[-1].size}  # of the output
+
+    def function(*arrays):
+        values = [nf.array(a, device=device) if isinstance(a, np.ndarray) else a
+                  for a in inputs]
+        for k, a in zip(moved, arrays, strict=True):
+            values[k] = a
+        return kernel(*values, **options)
+
+    nf.testing.gradcheck(function, [inputs[k] for k in moved],
+                         place=lambda a: nf.array(a, device=device))
+
+
+def test_there_are_a_hundred_and_fifty():
+    assert len(CASES) >= 140
 
 
 @pytest.mark.parametrize("kind", ["ptx", "hip"])

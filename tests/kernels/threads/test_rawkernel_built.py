@@ -284,3 +284,23 @@ def test_a_rule_of_several_results_takes_one_cotangent_or_all():
 
     with refused(KernelTypeError, "the vjp rule of three takes 3 values", "expected 4"):
         nf.rawkernel(kernel)[1, 1](np.ones(1))
+
+
+def test_functions_inside_of_kernels_return_values(device):
+    @nf.rawkernel(differentiable=True)
+    def sorted_pairs(x, y):
+        i = nf.grid(1)
+        scale = x[i, 0]
+
+        def ordered(a, b):
+            if a < b:
+                return a, b
+            return b * scale, a
+
+        low, high = ordered(x[i, 1], x[i, 2])
+        y[i] = low - high * high
+
+    x = np.array([[2.0, 1.0, 3.0], [3.0, 4.0, 2.0]])
+    op = sorted_pairs.as_op(outputs={"y": lambda x: ((2,), x.dtype)}, grid=1, block=2)
+    nf.testing.gradcheck(op, [x], order=2, place=lambda a: nf.array(a, device=device))
+    assert nf.to_numpy(op(nf.array(x, device=device))).tolist() == [-8.0, -10.0]

@@ -153,3 +153,31 @@ def test_rules_by_hand_are_refused():
         assert nf.to_numpy(first(np.ones(3))).all()
         with refused(NotDifferentiableError, kernel.__name__, "rule by hand"):
             nf.grad(lambda x, first=first: first(x).sum())(np.ones(3))
+
+
+@pytest.mark.parametrize("way", ["an operation", "a launch"])
+def test_products_of_the_hessian_with_vectors(way, device):
+    """They pull a pullback back, which is linear in what it is given."""
+    shift = nf.array(np.linspace(1.0, 2.0, 7), device=device)
+
+    def loss(x, w):
+        y = x * w
+        if way == "an operation":
+            y = OPS["neighbours"][0](y, shift)
+        else:
+            made = nf.Variable(nf.zeros(7, device=device))
+            neighbours.launch(y, shift, made, dim=7)
+            y = made
+        return (y * y * w).sum()
+
+    rng, h = np.random.default_rng(4), 1e-6
+    given, along = (rng.uniform(0.3, 0.9, (2, 7)) for _ in "xv")
+
+    def on(arrays):
+        return [nf.array(a, device=device) for a in arrays]
+
+    found = nf.hvp(loss, on(given), on(along))
+    ends = [nf.grad(loss, argnums=(0, 1))(*on(given + s * along)) for s in (h, -h)]
+    for f, up, down in zip(found, *ends, strict=True):
+        np.testing.assert_allclose(nf.to_numpy(f), (
+            nf.to_numpy(up) - nf.to_numpy(down)) / (2 * h), rtol=1e-6, atol=1e-6)

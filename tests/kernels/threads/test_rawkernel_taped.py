@@ -167,21 +167,59 @@ def test_refused():
     with refused(NotDifferentiableError, "'x' is a Variable", "differentiable=True",
                  "x.data"):
         plain.launch(x, y, dim=3)
+    with refused(NotDifferentiableError, "'x' is a Variable of complex128", "real and"):
+        squares.launch(nf.Variable(np.ones(3, complex), requires_grad=True), y, dim=3)
     counts = nf.rawkernel(differentiable=True)(squares.pyfunc)
     with refused(KernelTypeError, "no floating array", "no_grad()"):
         counts.launch(x, np.zeros(3, np.int64), dim=3)
 
 
-def _squared(x):
-    y = nf.Variable(np.zeros(3))
-    squares.launch(x, y, dim=3)
-    return y.sum()
+def changed_twice(x, w):
+    """Arrays that are read and written, through two launches of each kernel."""
+    x, w = x * 1.0, w * 1.0
+    for _ in range(2):
+        step.launch(x, w, w * x, 0.1, dim=5)
+    y = nf.Variable(nf.zeros(5, device=x.device))
+    squares.launch(w, y, dim=5)
+    return (x * x).sum() + (y * w).sum()
 
 
-def test_second_derivatives_are_refused():
-    with refused(NotDifferentiableError, "squares: the derivative of the gradient",
-                 "squares.as_op"):
-        nf.grad(lambda x: nf.grad(_squared)(x).sum())(np.ones(3))
+def test_second_derivatives_are_differences_of_first_ones(device):
+    nf.testing.gradcheck(changed_twice, [*RNG.standard_normal((2, 5))], order=2,
+                         place=lambda a: nf.array(a, device=device))
+
+
+def test_second_derivatives_change_nothing_else(device):
+    """What a launch counts is counted once, whatever is differentiated of it."""
+    @nf.rawkernel
+    def tallied(x: nf.DiffView, count: nf.View, y: nf.DiffView):
+        i = nf.grid(1)
+        count[0 if x[i] < 0.0 else 1] += 1
+        y[i] = x[i] * x[i] * x[i]
+
+    def total(x, count):
+        y = nf.Variable(nf.zeros(3, device=device))
+        tallied.launch(x, count, y, dim=1)
+        tallied.launch(x * 1.0, count, y, dim=1)
+        return y.sum()
+
+    count, x = nf.zeros(2, "int64", device=device), nf.array([2.0, 1, 1], device=device)
+    bent = nf.grad(lambda x: nf.grad(lambda x: total(x, count))(x).sum())(x)
+    assert nf.to_numpy(bent).tolist() == [12.0, 0.0, 0.0]
+    assert nf.to_numpy(count).tolist() == [0, 2]
+
+
+def test_third_derivatives_are_refused():
+    def total(x):
+        y = nf.Variable(np.zeros(3))
+        squares.launch(x, y, dim=3)
+        return y.sum()
+
+    def twice(x):
+        return nf.grad(lambda x: nf.grad(total)(x).sum())(x).sum()
+
+    with refused(NotDifferentiableError, "squares: ", "has two derivatives"):
+        nf.grad(twice)(np.ones(3))
 
 
 @pytest.mark.parametrize(("transform", "way"), [
@@ -230,63 +268,6 @@ def test_with_a_rule_by_hand(device):
     kernel.launch(x, y, dim=3)
     y.sum().backward()
     assert nf.to_numpy(x.grad).tolist() == [7.0] * 3
-
-
-@nf.rawkernel(differentiable=True)
-def compacted(x, count, out, far):
-    """Elements above 0 in the order in which threads come, and some of them twice."""
-    i = nf.grid(1)
-    if x[i] > 0.0:
-        slot = nf.atomic.add(count, 0, 1)
-        out[slot] = x[i] * x[i]
-        for k in nf.unroll(range(2)):
-            if slot < 3 + k:
-                other = nf.atomic.add(count, 1, 2)
-                far[other] = x[i] * (3.0 + k)
-    else:
-        out[x.shape[0] - 1 - nf.atomic.add(count, 2, 1)] = x[i]
-
-
-def test_places_that_threads_count(device):
-    """In whatever order they came, the gradient goes back where the value is from."""
-    n = 5000
-    x = variable(RNG.standard_normal(n), device)
-    count = nf.zeros(3, "int64", device=device)
-    out, far = (variable(np.zeros(k), device, grad=False) for k in (n, 20))
-    compacted.launch(x, count, out, far, dim=n)
-    found, rest, start = (nf.to_numpy(v.data) for v in (out, far, x))
-    positive = int((start > 0).sum())
-    assert nf.to_numpy(count).tolist() == [positive, 14, n - positive]
-    weights = [RNG.standard_normal(k) for k in (n, 20)]
-    ((out * nf.array(weights[0], device=device)).sum() +
-     (far * nf.array(weights[1], device=device)).sum()).backward()
-    order = np.argsort(start)
-    expected = np.zeros(n)
-    roots = np.sqrt(found[:positive]) * (1 - 1e-12)
-    where = order[np.searchsorted(start[order], roots)]
-    expected[where] = 2 * start[where] * weights[0][:positive]
-    below = order[np.searchsorted(start[order], found[positive:])]
-    expected[below] = weights[0][positive:]
-    for value, weight in zip(rest, weights[1], strict=True):
-        for k in (3.0, 4.0):
-            expected[start * k == value] += k * weight
-    np.testing.assert_allclose(nf.to_numpy(x.grad), expected, rtol=1e-12)
-
-
-def test_places_of_another_run_are_refused():
-    x, out = np.ones(4), np.zeros(4)
-    with refused(NotDifferentiableError, "compacted.bwd", "'count'", "with Variables"):
-        compacted.bwd.launch((x, x.copy()), np.zeros(3, int), (out, x.copy()),
-                             (out.copy(), x.copy()), dim=4)
-
-    @nf.rawkernel(differentiable=True)
-    def many(x, count, out, n):
-        for _ in range(n):
-            out[nf.atomic.add(count, 0, 1)] = x[nf.grid(1)]
-
-    v = nf.Variable(x, requires_grad=True)
-    with refused(NotDifferentiableError, "'count'", "a loop whose length is not known"):
-        many.launch(v, np.zeros(1, int), nf.Variable(out), 1, dim=4)
 
 
 def test_an_array_that_another_launch_saved_stays_as_it_was(device):

@@ -125,3 +125,22 @@ def flat_cross(x):
 def test_refused(kernel, words):
     with refused(ScalarSyntaxError, "test_rawkernel_vectors.py", *words):
         nf.rawkernel(kernel)[1, 1](np.ones((3, 3)))
+
+
+def test_of_nothing_they_are_zero(device):
+    assert nf.vec3() == nf.vec3(0.0, 0.0, 0.0)
+    assert nf.mat22() == nf.mat22(0.0, 0.0, 0.0, 0.0)
+    assert nf.quat() == nf.quat(0.0, 0.0, 0.0, 0.0)
+
+    @nf.rawkernel
+    def summed(x, y: nf.View[nf.vec2], m: nf.View[nf.mat22]):
+        total = nf.vec2()
+        for k in range(x.shape[0]):
+            total += nf.vec2(x[k], 1.0)
+        y[0], m[0] = total, nf.mat22()
+
+    y, m = nf.zeros((1, 2), "float32", device=device), nf.array(np.ones((1, 2, 2)),
+                                                                device=device)
+    summed.launch(nf.array(np.arange(4, dtype=np.float32), device=device), y, m, dim=1)
+    assert nf.to_numpy(y).tolist() == [[6.0, 4.0]]
+    assert not nf.to_numpy(m).any()

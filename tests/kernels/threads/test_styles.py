@@ -6,15 +6,24 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from tests.kernels.threads.styles import bodies, fields, geometry, images
+from tests.kernels.threads.styles import (
+    bodies,
+    crowds,
+    fields,
+    geometry,
+    images,
+    rays,
+    solids,
+)
 from tests.kernels.threads.styles.cases import CASES
 from tests.variants import sampled
 
 #: They enter the table when they are imported.
-MODULES = (bodies, fields, geometry, images)
+MODULES = (bodies, crowds, fields, geometry, images, rays, solids)
 #: Those that say most: a compiled pair of kernels takes a second.
 FIRST = ("springs", "rigid", "pendulum", "skinned", "advect", "marching_squares",
-         "closest", "hits", "bounds", "splat", "warped")
+         "closest", "hits", "bounds", "splat", "warped", "far_fields", "mirrored",
+         "gyroscopes", "box_contacts")
 
 
 def parts(value):
@@ -79,5 +88,5 @@ def test_values_and_gradients(name, device):
                                atol=1e-7)
 
 
-def test_there_are_forty():
-    assert len(CASES) >= 40
+def test_there_are_eighty():
+    assert len(CASES) >= 75

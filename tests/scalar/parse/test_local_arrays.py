@@ -35,6 +35,20 @@ def variable_index(x, y):
     return v[0], v[1], v[2], v[3]
 
 
+def returned_early(x, y):
+    """What is returned has no other name any more."""
+    v = [x, y]
+    if x > y:
+        return v
+    v[0] += 1
+    for k in range(2):
+        v[k] *= x
+        if v[k] > 3:
+            return v
+    v = [v[1], v[0] - y]
+    return v
+
+
 def negative_variable(x, y):
     v = [x, y, x + y]
     total = 0
@@ -188,10 +202,10 @@ def divided(x, y):
 
 
 PROGRAMS = [
-    constant_index, variable_index, negative_variable, two_axes, globals_by_index,
-    filled_in_branches, carried_while, swapped, sliced, passed_on, broken_out,
-    returned_out, zipped, comprehensions, inner, functions_as_values, divided,
-    repeated,
+    constant_index, variable_index, returned_early, negative_variable, two_axes,
+    globals_by_index, filled_in_branches, carried_while, swapped, sliced, passed_on,
+    broken_out, returned_out, zipped, comprehensions, inner, functions_as_values,
+    divided, repeated,
 ]
 
 

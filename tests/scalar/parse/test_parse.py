@@ -368,6 +368,11 @@ def test_methods_of_numbers():
 
     assert ops(lambda z: z.conjugate() * (z + 1).conj()) == [
         "conj", "add", "conj", "mul"]
+    assert ops(lambda z: z.astype(np.float32).view(np.int32)) == ["cast", "bits"]
+    with pytest.raises(SyntaxError, match=r"z\.view\(\) takes a dtype, as np\.int32"):
+        parse(lambda z: z.view(3))
+    with pytest.raises(SyntaxError, match=r"z\.astype\(\) takes a dtype"):
+        parse(lambda z: z.astype(np.sin))
     assert ops(lambda z: np.angle(z)) == ["imag", "real", "atan2"]
     with pytest.raises(SyntaxError, match=r"conj\(\) takes no arguments"):
         parse(lambda z: z.conj(1))

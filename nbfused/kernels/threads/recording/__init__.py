@@ -2,6 +2,7 @@
 
 - `recalls` finds the accesses that a derivative records, `tapes` makes the derivative
   and the kernels that record; `recorder` runs these on copies.
+- `places`: what threads count by atomic operations is recorded and played back.
 - Under ``NBFUSED_DEBUG=1``: `ownership` checks that threads keep to their own, `stale`
   that arrays are as they were before, `races` promises to touch once.
 """

@@ -32,7 +32,7 @@ from ....scalar.ir.nodes import (
 from ....specs.raw import WRITES
 from ....support.records import record
 
-__all__ = ["with_recalls"]
+__all__ = ["with_places", "with_recalls"]
 
 _FIRST = literal(0)
 
@@ -56,10 +56,14 @@ def with_recalls(function: Function, wanted: set[str],
     if not found and not extremes and not counters:
         return function, _FIRST
     _check_barriers(function, found, wanted)
-    recalls = _Recalls(function, {str(s.args[0]) for s in found}, extremes, counters)
-    end = recalls.value(recalls.write(function.body.statements, _Row(_FIRST)))
-    body = Block(tuple(recalls.statements), function.body.yields)
-    return replace(function, body=body), end
+    return _Recalls(function, {str(s.args[0]) for s in found}, extremes,
+                    counters).whole()
+
+
+def with_places(function: Function, counters: set[str]) -> tuple[Function, Value]:
+    """`function` with places that threads count by `counters`, and how many rows."""
+    function = inline(function, has_rule)
+    return _Recalls(function, set(), set(), counters).whole()
 
 
 def _extremes(function: Function) -> set[str]:
@@ -109,6 +113,13 @@ class _Recalls(Builder):
         self.counters = counters
         #: What a store may have changed before the statement at hand.
         self.stored: set[str] = set()
+
+    def whole(self) -> tuple[Function, Value]:
+        """The function, and the number of rows."""
+        body = self.function.body
+        end = self.value(self.write(body.statements, _Row(_FIRST)))
+        return replace(self.function, body=Block(tuple(self.statements),
+                                                 body.yields)), end
 
     def value(self, row: _Row) -> Value:
         """A position as a number."""

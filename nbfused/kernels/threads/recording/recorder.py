@@ -19,10 +19,10 @@ from ..launching import Options, start_kernel
 from ..views import is_floating
 from .tapes import Recorded, final_of, tape_of
 
-__all__ = ["counters", "record_changes", "record_launch", "record_tapes",
+__all__ = ["INT64", "blank", "counters", "record_changes", "record_tapes",
            "run_on_copies"]
 
-_INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
+INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def record_tapes(derived: Recorded, flat: FlatArguments,
@@ -47,16 +47,6 @@ def record_tapes(derived: Recorded, flat: FlatArguments,
     return [*tapes, *_finals(derived, leaves, ran)]
 
 
-def record_launch(derived: Recorded, flat: FlatArguments,
-                  options: Options) -> tuple[Leaf, ...]:
-    """Launch a kernel that counts places; the tapes that its derivative reads."""
-    assert derived.launch is not None
-    leaves = dict(zip(derived.launch.function.params, flat.leaves, strict=False))
-    tapes, _ = _blank_tapes(derived, leaves, options)
-    start_kernel(derived.launch, [*flat.leaves, *tapes], options)
-    return tuple(tapes)
-
-
 def record_changes(derived: Recorded, flat: FlatArguments, options: Options,
                    directions: Sequence[Leaf | None]) -> tuple[list[Leaf], list[Leaf]]:
     """The tapes and finals, and the changes of the tapes along `directions`.
@@ -74,7 +64,7 @@ def record_changes(derived: Recorded, flat: FlatArguments, options: Options,
         derived.recorder.function.params, flat.leaves, strict=False))
     along = dict(zip(leaves, directions, strict=True))
     tangents = {p: _copy(along[p]) if along[p] is not None else  # type: ignore[arg-type]
-                _zeros(f"{p}.change", leaf.value.shape, leaf.value.dtype, leaf)
+                blank(f"{p}.change", leaf.value.shape, leaf.value.dtype, leaf)
                 for p, leaf in leaves.items() if along[p] is not None or (
                     p in derived.recorder.revised and is_floating(leaf.value.dtype))}
     marks = tuple(p in tangents or p not in leaves for p in function.params)
@@ -92,15 +82,15 @@ def _blank_tapes(derived: Recorded, leaves: Mapping[str, Leaf],
     threads = prod(options.grid) * prod(options.block)
     rows = derived.rows
     if derived.counter is not None:
-        counts = _zeros("rows", (threads,), _INT64, leaves[derived.tapes[0]])
+        counts = blank("rows", (threads,), INT64, leaves[derived.tapes[0]])
         run_on_copies(derived.counter, leaves, derived.copied, [counts], options)
         rows = int(to_numpy(counts.owner).max())
     found = [leaves[a] for a in derived.tapes]
     names = [tape_of(leaf.name) for leaf in found]
     types = [leaf.value.dtype for leaf in found]
-    return [_zeros(n, (rows, threads), t, leaf)
+    return [blank(n, (rows, threads), t, leaf)
             for n, t, leaf in zip(names, types, found, strict=True)], [
-        _zeros(f"{n}.change", (rows, threads), t if is_floating(t) else _FLOAT64, leaf)
+        blank(f"{n}.change", (rows, threads), t if is_floating(t) else _FLOAT64, leaf)
         for n, t, leaf in zip(names, types, found, strict=True)]
 
 
@@ -112,7 +102,7 @@ def _finals(derived: Recorded, leaves: Mapping[str, Leaf],
 
 def counters(names: Sequence[str], like: Leaf) -> list[Leaf]:
     """Arrays of integers, zero at first, in the shape of an argument."""
-    return [_zeros(f"{like.name}.{n}", like.value.shape, _INT64, like) for n in names]
+    return [blank(f"{like.name}.{n}", like.value.shape, INT64, like) for n in names]
 
 
 def run_on_copies(spec: Raw, leaves: Mapping[str, Leaf], copied: Sequence[str],
@@ -133,7 +123,8 @@ def _copy(leaf: Leaf) -> Leaf:
                                     dtypes=(leaf.value.dtype,))[0])
 
 
-def _zeros(name: str, shape: tuple[int, ...], dtype: np.dtype, like: Leaf) -> Leaf:
+def blank(name: str, shape: tuple[int, ...], dtype: np.dtype, like: Leaf) -> Leaf:
+    """An array of zeros in the library and on the device of an argument."""
     return _leaf(name, zeros(shape, dtype, like.owner, like.value.device))
 
 

@@ -34,7 +34,8 @@ from ....specs.raw import WRITES
 from ....support.records import record
 from .recalls import with_recalls
 
-__all__ = ["Recorded", "derivative_kernel", "final_of", "tape_of", "thread_number"]
+__all__ = ["Recorded", "derivative_kernel", "final_of", "finished", "recorder",
+           "tape_of", "thread_number"]
 
 _FIRST = literal(0)
 #: The parameter for the numbers of rows.
@@ -63,10 +64,8 @@ class Recorded:
     rows
         Of the tapes.
     counted
-        The counters of threads of which it needs what they gave, which the launch
-        itself has to record: another run may count otherwise.
-    launch
-        The kernel, which takes the tapes too and leaves no store out.
+        The counters of threads of which it needs what they gave: another run may count
+        otherwise, see `places`.
     """
 
     spec: Raw
@@ -77,7 +76,6 @@ class Recorded:
     counter: Raw | None = None
     rows: int = 0
     counted: tuple[str, ...] = ()
-    launch: Raw | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -108,14 +106,13 @@ def derivative_kernel(spec: Raw, wanted: tuple[bool, ...], mode: str) -> Recorde
     if not tapes:
         return Recorded(derived)
     kinds = (*spec.kinds, *("array",) * len(tapes))
-    recorder = Raw(_recorder(function, tapes), kinds)
-    copied = recorder.written - set(map(tape_of, tapes))
+    run = Raw(recorder(function, tapes), kinds)
+    copied = run.written - set(map(tape_of, tapes))
     counter = None if isinstance(end, Literal) else Raw(
-        _recorder(function, (), end), (*spec.kinds, "array"))
+        recorder(function, (), end), (*spec.kinds, "array"))
     rows = int(end.text) if isinstance(end, Literal) else 0
-    launch = Raw(_recorder(function, tapes, every=True), kinds) if counted else None
-    return Recorded(derived, tapes, finals, tuple(sorted(copied)), recorder, counter,
-                    rows, counted, launch)
+    return Recorded(derived, tapes, finals, tuple(sorted(copied)), run, counter, rows,
+                    counted)
 
 
 def _recalled(function: Function, attr: str | None) -> tuple[str, ...]:
@@ -147,7 +144,7 @@ def _read_tapes(function: Function, more: Sequence[str]) -> Function:
             (array if s.attr == INITIAL else final_of(str(array)), *index)
         return [replace(s, op="load", args=at, attr=None)]
 
-    return _finished(function, b, change, more)
+    return finished(function, b, change, more)
 
 
 def _plain(s: Let) -> tuple[Let, Value | None, Value]:
@@ -167,11 +164,12 @@ def _plain(s: Let) -> tuple[Let, Value | None, Value]:
     return s, None, _FIRST
 
 
-def _recorder(function: Function, tapes: Sequence[str], rows: Value | None = None,
-              every: bool = False) -> Function:
-    """The kernel, which stores what it loads to tapes as well, or how many `rows`.
+def recorder(function: Function, tapes: Sequence[str],
+             rows: Value | None = None) -> Function:
+    """The kernel, which stores what it loads to tapes as well; and how many `rows`.
 
-    Stores into arrays that it does not load are left out, unless `every` one is kept.
+    Stores into arrays that it does not load are left out.  Where it tells the rows,
+    tapes may have fewer.
     """
     b = Builder(defined(function.body) | set(function.params))
     thread = thread_number(b)
@@ -179,25 +177,32 @@ def _recorder(function: Function, tapes: Sequence[str], rows: Value | None = Non
                       if isinstance(s, Let) and s.op in ("load", "recall"))}
 
     def change(s: Let) -> list[Statement]:
-        if s.op in WRITES and not s.results and s.args[0] not in kept and not every:
+        if s.op in WRITES and not s.results and s.args[0] not in kept:
             return []
         array = s.args[0] if s.args else ""
         s, row, value = _plain(s)
         if row is None or array not in tapes:
             return [s]
         tape = tape_of(str(array))
-        return [s, Let((), "store", (tape, row, thread, value), None, s.line)]
+        stored = Let((), "store", (tape, row, thread, value), None, s.line)
+        if rows is None:
+            return [s, stored]
+        with b.region() as found:
+            b.branch(b.let("lt", row, b.let("extent", tape, attr="0")),
+                     Block((stored,), ()), Block((), ()), ())
+        return [s, *found]
 
+    names = tuple(map(tape_of, tapes))
     if rows is None:
-        return _finished(function, b, change, map(tape_of, tapes))
+        return finished(function, b, change, names)
     count = Let((), "store", (_COUNT, thread, rows))
     body = Block((*function.body.statements, count), function.body.yields)
-    return _finished(replace(function, body=body), b, change, (_COUNT,))
+    return finished(replace(function, body=body), b, change, (*names, _COUNT))
 
 
-def _finished(function: Function, b: Builder,
-              change: Callable[[Let], Iterable[Statement]],
-              more: Iterable[str]) -> Function:
+def finished(function: Function, b: Builder,
+             change: Callable[[Let], Iterable[Statement]],
+             more: Iterable[str]) -> Function:
     """`function` with changed operations, after the statements of `b`."""
     body = rewrite(function.body, change)
     return clean(replace(function, params=(*function.params, *more), body=Block(

@@ -1,4 +1,4 @@
-"""Arguments of a function of the preamble: values, arrays, addresses."""
+"""Calls of functions of the preamble: what they take, and what they stand for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..scope import Scope
 from ..tree import kind
 from ..values import Typed
 
-__all__ = ["Argument", "argument", "is_constant", "is_pointer", "part_of"]
+__all__ = ["Argument", "Effects", "argument", "is_constant", "is_pointer", "part_of"]
 
 
 @record(frozen=True)
@@ -34,6 +34,22 @@ class Argument:
     value: Typed
     array: Pointer | None = None
     pointee: bool = False
+
+
+@record(frozen=True)
+class Effects:
+    """A call that stands for statements.
+
+    Attributes
+    ----------
+    statements
+        They run it, and store to the references that it takes.
+    result
+        A node of C that names what it returns.
+    """
+
+    statements: list[ast.stmt]
+    result: Any
 
 
 def argument(scope: Scope, declared: Any, node: Any) -> Argument:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..bits import read_as
+from ..changes import Path, changes_before
 from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
 from ..expressions import BOOL, as_type, combine
 from ..pointers import address
 from ..scope import ExpressionParser, Scope
-from ..spelling import BITS, CAST, LIMIT
+from ..spelling import BITS, CAST, CUDA, LIMIT
 from ..structs import from_list
 from ..tree import kind
 from ..types import common_dtype, promote
 from ..values import Typed, call, constant, converted, literal, subscript, zero
-from .device_functions import Effects, Given, device_function
+from .arguments import Effects
+from .device_functions import Given, device_function
 from .lambdas import call_lambda, lambda_effects, lambda_of
 
 __all__ = ["EXPRESSIONS", "arguments", "effects_of"]
@@ -35,6 +37,10 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     name, args = node.name.name, arguments(node)
     closure = lambda_of(scope, node)
     if closure is not None:
+        changed = [(v.name,) for v in closure.changed]
+        if changed and closure.result is not None:
+            return _run_before(scope, node, name, changed, lambda scope, node: (
+                lambda_effects(scope, node, closure, args, True)))
         return call_lambda(scope, node, closure, args)
     if name.startswith(CAST):
         return _construct(scope, node, scope.named_dtype(node, name[len(CAST):]), args)
@@ -57,6 +63,9 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     name, args, explicit = _explicit(scope, node)
     device = device_function(scope, node, name, args, explicit)
     if device is not None:
+        changed = device.changed_paths(scope)
+        if changed:
+            return _run_before(scope, node, name, changed, device.effects)
         return device.value(scope, node)
     function = function_table().get(name)
     if name in REFUSED:
@@ -71,6 +80,25 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
         values = [as_type(scope, node, v, t) for v in values]
     _counted(scope, node, name, values, function.arity)
     return _apply(scope, name, function, values)
+
+
+def _run_before(scope: Scope, node: Any, name: str, changed: Collection[Path],
+                effects: Callable[[Scope, Any], Effects | None]) -> Typed:
+    """The value of a call inside an expression, which changes variables.
+
+    It runs before the statement, so nothing else in that may name them.
+    """
+    name = name.removeprefix(CUDA)
+    before = changes_before(scope, node, f"call of {name}()", changed)
+    if id(node) not in before.values:
+        found = effects(scope, node)
+        assert found is not None
+        if found.result is None:
+            scope.refuse(node, f"{name}() returns nothing; call it in a statement of "
+                               "its own")
+        before.statements += found.statements
+        before.values[id(node)] = scope.value(found.result)
+    return before.values[id(node)]
 
 
 def _counted(scope: Scope, node: Any, name: str, given: Sequence[Any],

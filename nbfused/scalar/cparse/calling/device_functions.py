@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ....support.records import record
 from ...ir.nodes import Function
 from ...parse.functions import parse_tree
+from ..changes import Path, path_of
 from ..expressions import as_type
 from ..functions import Parameter, declare_parameter
 from ..scope import Scope
@@ -20,28 +20,21 @@ from ..structs import flat, from_names, leaf_names
 from ..tree import has_atomics, kind, memory_stores, moves, walk
 from ..types import INT64
 from ..values import Typed, Variable, call, constant, store, subscript
-from .arguments import Argument, argument, is_constant, is_pointer, part_of
+from .arguments import (
+    Argument,
+    Effects,
+    argument,
+    is_constant,
+    is_pointer,
+    part_of,
+)
+from .overloads import best_fit, parameters
+from .tail_calls import calls_itself, restart, split
 
-__all__ = ["DeviceCall", "Effects", "Given", "device_function"]
+__all__ = ["DeviceCall", "Given", "device_function"]
 
 #: A template argument: a type, or an integer that is known.
 Given = np.dtype | Typed
-
-
-@record(frozen=True)
-class Effects:
-    """A call that stands for statements.
-
-    Attributes
-    ----------
-    statements
-        They run it, and store to the references that it takes.
-    result
-        A node of C that names what it returns.
-    """
-
-    statements: list[ast.stmt]
-    result: Any
 
 
 def device_function(scope: Scope, node: Any, name: str, args: Sequence[Any],
@@ -51,15 +44,15 @@ def device_function(scope: Scope, node: Any, name: str, args: Sequence[Any],
     `explicit` are template arguments that are given.
     """
     unit = scope.unit
-    target = unit.functions.get(name) or unit.functions.get(CUDA + name)
-    if target is None:
+    targets = unit.functions.get(name) or unit.functions.get(CUDA + name)
+    if targets is None:
         return None
-    declared = target.decl.type.args.params if target.decl.type.args else []
-    declared = [d for d in declared if kind(d) != "Typename"]
-    if len(declared) != len(args):
-        scope.refuse(node, f"{name}() takes {len(declared)} arguments, got {len(args)}")
-    if name in unit.open:
-        scope.refuse(node, f"{name}() calls itself; use a loop")
+    target = best_fit(scope, node, name, targets, args)
+    if target in unit.open:
+        scope.refuse(node, f"{name}() calls itself other than by return {name}(…), or "
+                           "by way of another function; write a loop, with an array of "
+                           "the body for what is left to do")
+    declared = parameters(target)
     given = [argument(scope, d, a) for d, a in zip(declared, args, strict=True)]
     return DeviceCall(scope, node, target, declared, given, explicit)
 
@@ -88,6 +81,8 @@ class DeviceCall:
         The positions of those among them that it changes.
     moved
         The positions of pointers behind the first element, which is passed besides.
+    alone
+        Whether it is the only function of its name.
     numbers
         Integers that are parameters of its template, by their names.
     result
@@ -98,6 +93,7 @@ class DeviceCall:
                  given: Sequence[Argument], explicit: Sequence[Given]) -> None:
         self.unit, self.target, self.given = caller.unit, target, given
         self.name = target.decl.name
+        self.alone = len(self.unit.functions[self.name]) == 1
         self.source = self.unit.sources["preamble"]
         self.scope = Scope(caller.grammar, self.unit, self.source)
         self.numbers: dict[str, Typed] = {}
@@ -191,13 +187,21 @@ class DeviceCall:
             elif p.raw:
                 nodes += [] if k in self.arrays else [g.value.node]
             elif p.dtype.names and isinstance(g.value.node, ast.Call):
-                scope.refuse(g.node, "a struct that a function returns is passed on by "
-                                     "way of a variable; declare one")
+                nodes += flat(self._kept(scope, g))
             else:
                 nodes += flat(as_type(scope, node, g.value, p.dtype))
             if k in self.moved and g.array:
                 nodes.append(call(INT64.name, g.array.place))
         return ast.Call(ast.Name(f".{key}", ast.Load()), nodes, [])
+
+    def _kept(self, scope: Scope, given: Argument) -> Typed:
+        """A variable of the struct that a function returns, to be passed on."""
+        if scope.before is None:
+            scope.refuse(given.node, "a struct that a function returns is passed on "
+                                     "under a condition; declare a variable of it")
+        kept = scope.declare(f"__{self.name.lstrip('_')}_given", given.value.dtype)
+        scope.before.statements.append(ast.Assign([store(kept.name)], given.value.node))
+        return Typed(ast.Name(kept.name, ast.Load()), kept.dtype)
 
     def _types(self) -> list[Any]:
         return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params),
@@ -206,12 +210,13 @@ class DeviceCall:
                 *((n, v.number) for n, v in self.numbers.items()),
                 *(k for k, g in enumerate(self.given) if g.pointee)]
 
+    def changed_paths(self, scope: Scope) -> list[Path]:
+        """The variables, or their parts, that the call changes."""
+        return [path_of(scope, self.given[k].node) for k in self.references] + [
+            (self.arrays[k].name,) for k in self.changed]
+
     def value(self, scope: Scope, node: Any) -> Typed:
         """The value of a call that is a value."""
-        if self.references or self.changed:
-            name = self.name.removeprefix(CUDA)
-            scope.refuse(node, f"{name}() changes its arguments, and stands in no "
-                               "expression; store its value first")
         if self.result is None:
             scope.refuse(node, f"{self.name}() returns nothing; call it in a statement "
                                "of its own")
@@ -315,12 +320,15 @@ class DeviceCall:
                                           "and returns nothing")
         changed = [scope.lookup(self.params[k].name)
                    for k in (*self.references, *self.changed)]
-        scope.leave = lambda node: self._leave(node, [v for v in changed if v])
+        own = [v for p in self.params if (v := scope.lookup(p.name))]
+        scope.leave = lambda node: self._leave(node, [v for v in changed if v], own)
         last = scope.leave(None) if self.result is None else []
-        self.unit.open.append(self.name)
+        self.unit.open.append(self.target)
         try:
             with scope.block():
                 body = scope.body(self.target.body.block_items or ())
+            if self.alone and calls_itself(self.target):
+                body = [ast.While(constant(True), body, [])]
             return parse_tree(name, names, [*first, *body, *last] or [ast.Pass()],
                               self.source, self.unit.outside)
         finally:
@@ -361,9 +369,16 @@ class DeviceCall:
                 statements.append(ast.Assign([store(place.name)], constant(0)))
         return parts, statements
 
-    def _leave(self, node: Any, changed: Sequence[Variable]) -> list[ast.stmt]:
-        """``return``: the value, then what the references hold."""
+    def _leave(self, node: Any, changed: Sequence[Variable],
+               own: Sequence[Variable]) -> list[ast.stmt]:
+        """``return``: the value, then what the references hold; or the next call."""
         found: list[ast.expr] = []
+        if self.alone and self.result is not None and node is not None:
+            both = split(node, self.name)
+            again = self.scope.statement(both) if both else restart(
+                self.scope, node, self.name, self.params, own)
+            if again is not None:
+                return again
         if self.result is not None and node is None:
             self.scope.refuse(self.target, f"{self.name}() ends without a value after "
                                            "a goto; return one")

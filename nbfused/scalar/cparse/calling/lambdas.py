@@ -16,7 +16,7 @@ from ..spelling import AUTO, REFERENCE, Captures
 from ..structs import flat
 from ..tree import kind, stores, walk
 from ..values import Typed, Variable, converted, store
-from .device_functions import Effects
+from .arguments import Effects
 
 __all__ = ["call_lambda", "declare_lambda", "lambda_effects", "lambda_of"]
 
@@ -49,7 +49,7 @@ def lambda_of(scope: Scope, node: Any) -> Lambda | None:
 
 def declare_lambda(scope: Scope, node: Any, key: str) -> list[ast.stmt]:
     """Parse ``auto f = [&](T a) { … };``."""
-    tree, captures = scope.unit.functions[key], scope.unit.spelling.captures[key]
+    (tree,), captures = scope.unit.functions[key], scope.unit.spelling.captures[key]
     free = _free(scope, tree)
     copies = _copied(scope, node, free, captures)
     written = stores(tree.body, scope.unit.changes)

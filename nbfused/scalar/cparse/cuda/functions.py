@@ -74,6 +74,14 @@ _DEFINED = {
     "cyl_bessel_i1": "def cyl_bessel_i1(x): return i1(x)",
 }
 _INTRINSICS = {"__exp10f": "exp10", "__fmaf_rn": "fma"}
+#: Intrinsics by formulas, in the type that they begin with: float, or double.
+_FORMULAS = {
+    "__saturatef": "def clipped(x): return min(max(x, 0.0), 1.0) if x == x else 0.0",
+    **{f"__{letter}{name}_rn": f"def {name}(a, b): return a {sign} b"
+       for letter in "fd" for name, sign in (
+           ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
+    **{f"__{letter}rcp_rn": "def rcp(x): return 1.0 / x" for letter in "fd"},
+}
 
 #: Of C's headers; float ones keep their type.
 CONSTANTS: Mapping[str, bool | int | np.floating] = {
@@ -119,14 +127,28 @@ _BIT_CASTS = {
     "__short_as_half": ("int16", "float16"), "__ushort_as_half": ("uint16", "float16"),
 }
 
+#: Functions that convert numbers: what they take, how they round, what they give.
+_CONVERSIONS = {
+    "__half2float": ("float16", "{x}", "float32"),
+    **{f"__float2half{end}": ("float32", "{x}", "float16") for end in ("", "_rn")},
+    **{f"__{a}2{b}_{mode}": (taken, how, result)
+       for a, taken in (("float", "float32"), ("double", "float64"))
+       for b, result in (("int", "int32"), ("uint", "uint32"), ("ll", "int64"),
+                         ("ull", "uint64"))
+       for mode, how in (("rn", "rint({x})"), ("rz", "{x}"), ("rd", "floor({x})"),
+                         ("ru", "ceil({x})"))},
+    **{f"__{a}2{b}_rn": (taken, "{x}", result)
+       for a, taken in (("int", "int32"), ("uint", "uint32"), ("ll", "int64"),
+                        ("ull", "uint64"))
+       for b, result in (("float", "float32"), ("double", "float64"))},
+    "__double2float_rn": ("float64", "{x}", "float32"),
+}
+
 #: Functions that have no meaning in a body, with the way out.
 REFUSED: Mapping[str, str] = {
     "printf": "printf() gives no value here; call it in a statement of its own",
     "assert": "assert() stops no kernel here; leave it out, or store the condition "
               "into an output",
-    **{n: f"{n}() is not understood here; use j0() and j1() with the recurrence "
-          "J(k+1) = 2*k/x*J(k) - J(k-1), stable for k < x, or SciPy's jv before the "
-          "kernel" for n in ("jn", "jnf")},
     **{n: f"{n}() needs the threads of a block, of which a body knows nothing; use "
           "nf.rawkernel" for n in (
               "__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_down_sync",
@@ -167,6 +189,9 @@ def function_table() -> Mapping[str, CFunction]:
               if f.rule == "float"}
     found |= {n: replace(found[plain], rule="float32")
               for n, plain in _INTRINSICS.items()}
+    found |= {n: CFunction(f := parse_definition(text), len(f.params), "float64"
+                           if n.startswith("__d") else "float32")
+              for n, text in _FORMULAS.items()}
     signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
     found["signbit"] = CFunction(signbit, 1, "bool")
     polar = parse_definition("def polar(r, t): return r * cos(t) + 1j * (r * sin(t))")
@@ -177,8 +202,14 @@ def function_table() -> Mapping[str, CFunction]:
               for n, t in parts.items()}
     found |= {name: CFunction(Operation("bits", result), 1, taken, np.dtype(result))
               for name, (taken, result) in _BIT_CASTS.items()}
+    found |= {name: CFunction(_rounded(how), 1, taken, np.dtype(result))
+              for name, (taken, how, result) in _CONVERSIONS.items()}
     found["__detach"] = CFunction(Operation("detach"), 1, "any")
     return found | _of_bits(32, "") | _of_bits(64, "ll") | _products()
+
+
+def _rounded(how: str) -> Function:
+    return parse_definition(f"def converted(x): return {how.format(x='x')}")
 
 
 def _of_bits(width: int, suffix: str) -> dict[str, CFunction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CUDA_FUNCTIONS", "CUDA_TEXT"]
+__all__ = ["CUDA_FUNCTIONS", "CUDA_TEXT", "vector_types"]
 
 #: A power of two whose exponent is in double's range, by its bits.
 _POWER = "__longlong_as_double((long long)({n} + 1023) << 52)"
@@ -47,6 +47,24 @@ _FUNCTIONS["scalbn"] = _FUNCTIONS["ldexp"]
 
 #: A text that may call one of them.
 CUDA_FUNCTIONS = re.compile("|".join(_FUNCTIONS))
+
+
+#: CUDA's small vectors by their names, and what makes them.
+_VECTORS = re.compile(r"\b(?:make_)?((?:float|double|u?int)([234]))\b")
+
+
+def vector_types(text: str) -> str:
+    """The structs that CUDA calls ``float2`` to ``uint4``, those that a text names."""
+    found = []
+    for name, size in sorted(set(_VECTORS.findall(text))):
+        if re.search(rf"\bstruct\s+{name}\b|\}}\s*{name}\s*;", text):
+            continue  # the text has one of its own
+        part, names = name[:-1].replace("uint", "unsigned int"), "xyzw"[:int(size)]
+        members = " ".join(f"{part} {n};" for n in names)
+        params = ", ".join(f"{part} {n}" for n in names)
+        found.append(f"struct {name} {{ {members} }}; {name} make_{name}({params}) {{ "
+                     f"{name} v{{{', '.join(names)}}}; return v; }}")
+    return " ".join(found)
 
 
 def _written(name: str) -> str:

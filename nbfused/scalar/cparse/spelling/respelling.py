@@ -19,14 +19,18 @@ _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
+#: What chooses among templates, with the way out.
+_CHOOSING = {word: f"{what} (write one template that chooses by if constexpr "
+                   "(std::is_same<T, float>::value))" for word, what in (
+    ("enable_if", "enable_if"), ("enable_if_t", "enable_if_t"),
+    ("requires", "a requires clause"), ("concept", "a concept"))}
 _REFUSED = {
     "class": "classes", "union": "unions (bits are read as another type by *(int*)&x)",
     "enum": "enums",
     "namespace": "namespaces", "operator": "operators",
     "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
-    **dict.fromkeys(("enable_if", "enable_if_t"), "enable_if (write one template that "
-                    "chooses by if constexpr (std::is_same<T, float>::value))"),
+    **_CHOOSING,
     "throw": "exceptions", "try": "exceptions",
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
@@ -286,6 +290,11 @@ class _Text(Reader):
 
     def template(self) -> None:
         """Parse ``template<typename T, …>``: its names are types from here on."""
+        ahead = 0
+        while self.peek(ahead) not in ("{", ";", ""):
+            if self.peek(ahead) in _CHOOSING:
+                raise self.error(f"{_REFUSED[self.peek(ahead)]}: this is")
+            ahead += 1
         self.at += 1
         self.expect("<")
         params: dict[str, str | None] = {}

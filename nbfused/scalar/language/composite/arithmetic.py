@@ -48,7 +48,9 @@ class Composite(tuple[Any, ...]):
             COMPOSITES[cls.__name__] = cls
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """The components one by one, or together in one argument."""
+        """The components one by one, or together in one argument; zeros of none."""
+        if not args and not kwargs:
+            return cls._make([0.0] * len(cls._fields))
         fields, rest = cls._fields, dict(kwargs)
         given = cls._taken_apart(args)
         named_ones = [n for n in fields[len(given):] if n in rest]

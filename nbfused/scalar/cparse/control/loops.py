@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..source.resolve import Operation
-from .expressions import as_type
-from .scope import Last, Scope, StatementParser
-from .tree import has_atomics, kind, stores, walk
-from .types import INT64, common_dtype
-from .values import Typed, call, constant, converted, store
+from ...source.resolve import Operation
+from ..expressions import as_type
+from ..scope import Last, Scope, StatementParser
+from ..tree import has_atomics, kind, stores, walk
+from ..types import INT64, common_dtype
+from ..values import Typed, call, constant, converted, store
 
 __all__ = ["STATEMENTS"]
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
-from ...support.records import record
-from .pairs import label_of, parts_in
-from .views import fields_of
+from ....autograd import Variable
+from ....errors import NotDifferentiableError
+from ....support.records import record
+from ..pairs import label_of, parts_in
+from ..views import fields_of
 
-__all__ = ["Layout", "layout_of"]
+__all__ = ["Layout", "keep", "kept", "layout_of", "no_third"]
 
 #: What stands for an argument: the name of a leaf, or how to make the struct again.
 Tree = Any
@@ -91,3 +93,24 @@ def _tree(name: str, value: Any, annotation: Any,
     return _Struct(type(value), tuple(
         (n, _tree(label_of(name, n), v, (expected or {}).get(n), found))
         for n, v in parts.items()))
+
+
+def keep(ctx: Any, given: Sequence[Any]) -> None:
+    """Keep arguments of a node for its backward: Variables as those of the tape."""
+    ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
+    ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
+
+
+def kept(ctx: Any) -> list[Any]:
+    """The arguments that `keep` has kept."""
+    saved = iter(ctx.saved_tensors)
+    return [next(saved) if x is None else x for x in ctx.numbers]
+
+
+def no_third(name: str, what: str) -> NotDifferentiableError:
+    """The error for a third derivative."""
+    return NotDifferentiableError(
+        f"{name}: {what} has two derivatives, and a third was asked for (create_graph, "
+        "or nf.grad three times); launch kernels for the first derivative and go on "
+        "from those, or write it as @nf.elementwise, which has derivatives of any "
+        "order")

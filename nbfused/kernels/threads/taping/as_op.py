@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from operator import index
@@ -10,32 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import Array, check_dtype, describe, dtype_of, is_array, library_of
-from ...autograd import Function, Variable
-from ...autograd.compilers.dynamo import called_whole
-from ...autograd.compilers.torch_callables import CallableOp
-from ...autograd.nodes import zeros
-from ...autograd.recording import recording
-from ...autograd.tape import tracked_by_library
-from ...errors import (
+from ....arrays import Array, check_dtype, describe, dtype_of, is_array, library_of
+from ....arrays.detect import is_symbolic
+from ....autograd import Variable
+from ....autograd.compilers.dynamo import called_whole
+from ....autograd.compilers.torch_callables import CallableOp
+from ....autograd.nodes import zeros
+from ....autograd.tape import tracked_by_library
+from ....dispatch.calls import COPY
+from ....dispatch.execute import execute
+from ....errors import (
     KernelTypeError,
     NotDifferentiableError,
     ShapeError,
     UnsupportedError,
 )
-from ...op.keywords import suggestion
-from .arguments import array_of, arrays_of
-from .derivatives import Derivative
+from ....op.keywords import suggestion
+from ....specs import Raw
+from ..arguments import FlatArguments, Leaf, array_of, arrays_of
+from ..derivatives import Derivative
+from ..launching import Launching, Options, Places
+from ..pairs import gradient_buffer, in_dtypes_of, unpaired
+from ..recording.places import counted_kernel, needed_before, record_places
+from ..second import Moving
+from ..views import Dual, ViewType, is_floating
 from .leaves import Layout, layout_of
-from .pairs import gradient_buffer, in_dtypes_of, unpaired
-from .recording.tapes import derivative_kernel
-from .second import Moving, SecondDerivative
-from .views import Dual, ViewType, is_floating
+from .op_nodes import Call, OpChange, OpGradient, OpLaunch
 
 if TYPE_CHECKING:
-    from .rawkernel import ThreadKernel
+    from ..rawkernel import ThreadKernel
 
 __all__ = ["KernelOp"]
+
+#: Kinds of arguments that an operation remembers.
+_MOST = 1024
+
 
 class KernelOp:
     """An operation that launches a kernel; made by `ThreadKernel.as_op`.
@@ -63,10 +73,14 @@ class KernelOp:
             p for p in kernel.signature.parameters if p not in outputs)
         #: By the layout of the arguments, what PyTorch calls.
         self._ops: dict[Any, CallableOp] = {}
-        self.second: SecondDerivative = SecondDerivative(kernel)
+        #: Arguments of launches that count no places.
+        self._uncounted: set[Any] = set()
         called_whole(self)
-        self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
-        self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
+        self._function: Any = type(f"{kernel.__name__}_op", (OpLaunch,), {"op": self})
+        self._gradient: Any = type(f"{kernel.__name__}.bwd", (OpGradient,),
+                                   {"op": self})
+        self._change: Any = type(f"{kernel.__name__}.bwd.fwd", (OpChange,),
+                                 {"op": self})
 
     def __reduce__(self) -> Any:
         """Pickle the arguments of `as_op`; the rest is made again."""
@@ -100,7 +114,7 @@ class KernelOp:
         for name, value in zip(layout.names, leaves, strict=True):
             if is_array(value):
                 self._check_library(name, describe(value, name))
-        return self._function.apply(layout, *leaves)
+        return self._function.apply(Call(layout), *leaves)
 
     def _on_tensors(self, layout: Layout, leaves: Sequence[Any]) -> Any:
         """Call it on tensors that PyTorch differentiates or traces."""
@@ -112,13 +126,26 @@ class KernelOp:
                     f"{self.__name__}: '{name}' is a {type(value).__name__} beside a "
                     "tensor that requires grad; expected tensors only: a Variable and "
                     "such a tensor belong to two tapes")
-        known = self._ops.get((layout, numbers))
+        places = self._places_of_tensors(layout, leaves)
+        replay, tapes = (None, ()) if places is None else (
+            places.replay, tuple([tape.owner for tape in places.tapes]))
+        known = self._ops.get((layout, numbers, replay))
         if known is None:
-            known = self._ops[layout, numbers] = CallableOp(
-                self.__name__, partial(_launched, self, layout),
-                partial(_avals, self, layout), numbers, True)
-        made = known(*leaves)
+            known = self._ops[layout, numbers, replay] = CallableOp(
+                self.__name__, partial(_launched, self, layout, replay),
+                partial(_avals, self, layout), (*numbers, *(False for _ in tapes)),
+                True)
+        made = known(*leaves, *tapes)
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _places_of_tensors(self, layout: Layout,
+                           leaves: Sequence[Any]) -> Places | None:
+        """The places that threads count, read by all that PyTorch computes again."""
+        if any(is_array(x) and is_symbolic(x) for x in leaves):
+            return None
+        plain = {n: x.detach() if is_array(x) else x
+                 for n, x in zip(layout.names, leaves, strict=True)}
+        return self.places(layout, {**plain, **self.allocate(layout, plain)})
 
     def _check_library(self, name: str, array: Array) -> None:
         """Refuse an array that is immutable."""
@@ -178,19 +205,48 @@ class KernelOp:
                 f"{', '.join(arguments)} by name: {error}") from None
         return rule(**arguments)
 
-    def launch(self, kernel: Any, layout: Layout, given: Mapping[str, Any],
-               plain: Mapping[str, Any]) -> None:
+    def launch(self, kernel: Launching, layout: Layout, given: Mapping[str, Any],
+               plain: Mapping[str, Any], places: Places | None) -> None:
         """Launch `kernel` on leaves and outputs, or pairs of these.
 
         What grid and block are computed from are the `plain` ones.
         """
-        said = self._arguments(layout, plain)
-        grid = self._rule_value("grid", self.grid, said)
-        block = self._rule_value("block", self.block, said)
         arguments = self._arguments(layout, given)
         if isinstance(kernel, Derivative) and not self.kernel.rules:
             arguments = {n: unpaired(v) for n, v in arguments.items()}
-        kernel.bind(**arguments).launch(grid=grid, block=block)
+        kernel.start(kernel.arguments((), arguments), replace(
+            self._options(kernel, layout, plain), places=places))
+
+    def _options(self, kernel: Launching, layout: Layout,
+                 plain: Mapping[str, Any]) -> Options:
+        """Grid and block of a launch."""
+        said = self._arguments(layout, plain)
+        return kernel._options(self._rule_value("grid", self.grid, said),
+                               self._rule_value("block", self.block, said))
+
+    def places(self, layout: Layout, plain: Mapping[str, Any]) -> Places | None:
+        """The places that threads of a launch count, if its derivative needs them."""
+        key = layout.names, *((dtype_of(x), x.ndim) if is_array(x) else type(x)
+                        for x in plain.values())
+        if key in self._uncounted:
+            return None
+        flat = self.kernel.flatten(self.kernel.arguments(
+            (), self._arguments(layout, plain)))
+        counted = None if self.kernel.rules else counted_kernel(
+            self.kernel.spec(flat), self._differentiated(layout, flat))
+        if counted is not None:
+            return record_places(counted, flat,
+                                 self._options(self.kernel, layout, plain))
+        if not flat.frozen and len(self._uncounted) < _MOST:
+            self._uncounted.add(key)
+        return None
+
+    def _differentiated(self, layout: Layout, flat: FlatArguments,
+                        names: Collection[str] | None = None) -> tuple[bool, ...]:
+        """A flag for each leaf: it has a derivative, and is one of `names`."""
+        return tuple((names is None or leaf.name in names) and
+                     self.differentiable(layout, leaf.name, leaf.owner)
+                     for leaf in flat.leaves)
 
     def _arguments(self, layout: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
         """An argument for each parameter of the kernel."""
@@ -214,11 +270,8 @@ class KernelOp:
         spec = self.kernel.spec(flat)
         if self.kernel.rules or not spec.revised:
             return {}
-        ends = {*wanted, *self.outputs}
-        derived = derivative_kernel(spec, tuple(
-            leaf.name in ends and self.differentiable(layout, leaf.name, leaf.owner)
-            for leaf in flat.leaves), "bwd")
-        needed = spec.revised if derived.tapes else spec.revised & derived.spec.read
+        needed = needed_before(spec, self._differentiated(
+            layout, flat, {*wanted, *self.outputs}))
         both = {leaf.name for p, leaf in zip(spec.function.params, flat.leaves,
                                              strict=True) if p in needed}
         lost = sorted(both - self.outputs.keys())
@@ -230,25 +283,51 @@ class KernelOp:
         made = self.allocate(layout, {n: plain[n] for n in layout.names})
         return {n: array for n, array in made.items() if n in both}
 
-    def gradient_change(self, layout: Layout, names: Sequence[str],
+    def pulled(self, call: Call, plain: Mapping[str, Any],
+               cotangents: Mapping[str, Dual],
+               names: Sequence[str]) -> dict[str, Any]:
+        """The gradients of some leaves, by ``bwd``; cotangents are consumed."""
+        gradients = {n: gradient_buffer(plain[n]) for n in names}
+        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
+        self.launch(self.kernel.bwd, call.layout, {**plain, **duals, **cotangents},
+                    plain, call.places)
+        return in_dtypes_of(gradients, plain)
+
+    def gradient_change(self, call: Call, names: Sequence[str],
                         along: Mapping[str, Any], plain: Mapping[str, Any],
                         cotangents: Mapping[str, Dual]) -> dict[str, Any]:
         """The change of the gradients of some leaves `along` a direction."""
         changes = {n: gradient_buffer(plain[n]) for n in names}
-        bent = {n: Moving(plain[n], along.get(n), changes.get(n)) for n in layout.names}
-        self.launch(self.second, layout, {**plain, **bent, **cotangents}, plain)
+        bars = {n: Dual(g.primal, (Variable(g.derivative) * 1).data)
+                for n, g in cotangents.items()}
+        bent = {n: Moving(plain[n], along.get(n), changes.get(n))
+                for n in call.layout.names}
+        self.launch(self.kernel.second, call.layout, {**plain, **bent, **bars}, plain,
+                    call.places)
         return in_dtypes_of(changes, plain)
 
-    def output_change(self, layout: Layout, along: Mapping[str, Any],
+    def output_change(self, call: Call, along: Mapping[str, Any],
                       plain: Mapping[str, Any],
                       names: Iterable[str]) -> dict[str, Any]:
         """The change of some outputs `along` a direction."""
+        layout = call.layout
         slopes = {n: gradient_buffer(plain[n]) for n in names}
+        plain = {**plain, **self._copies(layout, plain)}
         duals = {n: Dual(plain[n], u) for n, u in along.items()}
         results = self.allocate(layout, {n: plain[n] for n in layout.names})
         results |= {n: Dual(results[n], u) for n, u in slopes.items()}
-        self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain)
+        self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain,
+                    call.places)
         return in_dtypes_of(slopes, plain)
+
+    def _copies(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Copies of the arguments that the kernel changes in place."""
+        flat = self.kernel.flatten(self.kernel.arguments(
+            (), self._arguments(layout, plain)))
+        spec = self.kernel.spec(flat)
+        return {leaf.name: execute(COPY, (leaf.owner,), dtypes=(leaf.value.dtype,))[0]
+                for p, leaf in zip(spec.function.params, flat.leaves, strict=True)
+                if p in spec.written and leaf.name not in self.outputs}
 
     def check_declared(self, layout: Layout, name: str, array: Any) -> None:
         """`NotDifferentiableError` if nothing says whether there is a derivative."""
@@ -272,105 +351,18 @@ class KernelOp:
             else layout.annotation(name)
 
 
-def _launched(op: KernelOp, layout: Layout, *leaves: Any) -> tuple[Any, ...]:
-    """The outputs of a launch."""
-    made = op._function.apply(layout, *leaves)
+def _launched(op: KernelOp, layout: Layout, replay: Raw | None,
+              *given: Any) -> tuple[Any, ...]:
+    """The outputs of a launch; tapes of what is played back follow the leaves."""
+    count = len(layout.names)
+    tapes = [array_of(op.__name__, x) for x in given[count:]]
+    places = None if replay is None else Places(replay, tuple(
+        Leaf(f"tapes[{k}]", describe(x), x) for k, x in enumerate(tapes)))
+    made = op._function.apply(Call(layout, places, again=True), *given[:count])
     return made if isinstance(made, tuple) else (made,)
 
 
-def _avals(op: KernelOp, layout: Layout, *leaves: Any) -> list[Any]:
+def _avals(op: KernelOp, layout: Layout, *given: Any) -> list[Any]:
     """Shape and dtype of each output."""
-    given = dict(zip(layout.names, leaves, strict=True))
-    return [op.aval(name, rule, layout, given) for name, rule in op.outputs.items()]
-
-
-class _Launch(Function):
-    """The tape's node of a launch; the class of an op has the op as attribute."""
-
-    op: KernelOp
-
-    @classmethod
-    def forward(cls, ctx: Any, layout: Layout, *args: Any) -> Any:
-        """Launch the kernel."""
-        op = cls.op
-        leaves = arrays_of(op.__name__, layout.names, args)
-        outputs = op.allocate(layout, leaves)
-        op.launch(op.kernel, layout, {**leaves, **outputs}, {**leaves, **outputs})
-        results = tuple(map(Variable, outputs.values()))
-        arrays = [a for a in args if isinstance(a, Variable)]
-        ctx.layout = layout
-        ctx.numbers = [None if isinstance(a, Variable) else a for a in args]
-        ctx.save_for_backward(*arrays, *results)
-        return results if len(results) > 1 else results[0]
-
-    @classmethod
-    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
-        """Launch its derivative on pairs."""
-        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
-        args = [next(saved) if x is None else x for x in ctx.numbers]
-        _, *needs = ctx.needs_input_grad
-        needed = {n: x for n, x, need in zip(layout.names, args, needs, strict=True)
-                  if need}
-        for n, x in needed.items():
-            op.check_declared(layout, n, array_of(op.__name__, x))
-        wanted = tuple(n for n, x in needed.items()
-                       if op.differentiable(layout, n, array_of(op.__name__, x)))
-        slopes = arrays_of(op.__name__, [*op.outputs], cotangents)
-        if not wanted or not any(op.differentiable(layout, n, g)
-                                 for n, g in slopes.items()):
-            return (None, *(_zeros(x) if n in wanted else None
-                            for n, x in zip(layout.names, args, strict=True)))
-        found = op._gradient.apply(layout, wanted, *args, *saved, *cotangents)
-        gradients = dict(zip(wanted, found, strict=True))
-        return (None, *map(gradients.get, layout.names))
-
-
-class _Pull(Function):
-    """The gradient of a launch, which has a derivative itself.
-
-    Takes the layout of the arguments, the names of the leaves whose gradients it gives,
-    the leaves, the outputs and their cotangents.
-    """
-
-    op: KernelOp
-
-    @classmethod
-    def forward(cls, ctx: Any, layout: Layout, wanted: tuple[str, ...],
-                *given: Any) -> Any:
-        """Launch ``bwd`` on pairs."""
-        op = cls.op
-        plain, cotangents = op.split(layout, given, wanted)
-        gradients = {n: gradient_buffer(plain[n]) for n in wanted}
-        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
-        op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain)
-        ctx.layout, ctx.wanted = layout, wanted
-        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
-        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
-        return tuple(in_dtypes_of(gradients, plain).values())
-
-    @classmethod
-    def backward(cls, ctx: Any, *directions: Any) -> Any:
-        """The change of the gradients, and of the results, along `directions`."""
-        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
-        if recording():
-            raise NotDifferentiableError(
-                f"{op.__name__}: an operation made by .as_op has two derivatives, and "
-                "a third was asked for (create_graph, or nf.grad three times); make "
-                "operations of kernels for the first derivative and go on from those, "
-                "or write it as @nf.elementwise, which has derivatives of any order")
-        given = [next(saved) if x is None else x for x in ctx.numbers]
-        _, _, *needs = ctx.needs_input_grad
-        plain, cotangents = op.split(layout, given, ctx.wanted)
-        along = {n: u.data for n, u in zip(ctx.wanted, directions, strict=True)}
-        asked = [n for n, need in zip(layout.names, needs, strict=False)
-                 if need and op.differentiable(layout, n, plain[n])]
-        bent = op.gradient_change(layout, asked, along, plain, cotangents) \
-            if asked else {}
-        moved = op.output_change(layout, along, plain, cotangents) \
-            if any(needs[-len(op.outputs):]) else {}
-        return (None, None, *map(bent.get, layout.names), *(None for _ in op.outputs),
-                *map(moved.get, op.outputs))
-
-
-def _zeros(x: Variable) -> Variable:
-    return Variable(zeros(x.shape, x.dtype, x.data, x.device))
+    leaves = dict(zip(layout.names, given, strict=False))
+    return [op.aval(name, rule, layout, leaves) for name, rule in op.outputs.items()]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .expressions import as_type
-from .scope import Scope, StatementParser
-from .tree import kind, walk
-from .types import promote
-from .values import call, constant, converted, store
+from ..expressions import as_type
+from ..scope import Scope, StatementParser
+from ..tree import kind, walk
+from ..types import promote
+from ..values import call, constant, converted, store
 
 __all__ = ["STATEMENTS"]
 

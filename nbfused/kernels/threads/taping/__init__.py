@@ -1,0 +1,6 @@
+"""Launches of kernels that the tape records.
+
+- `launches`: what a kernel writes to Variables becomes their value.
+- `as_op`: an operation that allocates its outputs; `op_nodes` are its nodes.
+- `leaves`: the arguments as a flat list.
+"""

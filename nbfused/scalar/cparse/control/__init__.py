@@ -1,0 +1,1 @@
+"""Control flow of C bodies: `loops` and ``goto``, `switches`."""
