@@ -183,9 +183,12 @@ class _Prepared:
 
 
 def _described(x: Any, name: str) -> Array:
-    """An array, of which its stream matters if its library has no current one."""
+    """An array, of which its stream matters if its library has no current one.
+
+    Our own arrays' library works on the default stream, 0.
+    """
     found = describe(x, name)
-    if found.stream is None or type(x) is DeviceArray:
+    if found.stream is None or (type(x) is DeviceArray and found.stream):
         return found
     return replace(found, stream=None)
 

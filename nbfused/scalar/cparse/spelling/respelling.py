@@ -26,8 +26,7 @@ _CHOOSING = {word: f"{what} (write one template that chooses by if constexpr "
     ("requires", "a requires clause"), ("concept", "a concept"))}
 _REFUSED = {
     "class": "classes", "union": "unions (bits are read as another type by *(int*)&x)",
-    "enum": "enums",
-    "namespace": "namespaces", "operator": "operators",
+    "enum": "enums", "namespace": "namespaces", "operator": "operators",
     "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
     **_CHOOSING,
