@@ -20,6 +20,7 @@ from tests.kernels.cupy import (
     pasted_special,
     pasted_statistics,
 )
+from tests.variants import sampled
 
 MODULES = (pasted_arrays, pasted_cuda, pasted_graphs, pasted_images, pasted_indexing,
            pasted_numbers, pasted_pointers, pasted_sampling, pasted_series,
@@ -32,7 +33,11 @@ def host(x):
     return x if isinstance(x, np.ndarray) else nf.to_numpy(x)
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Some of every module: to compile one takes most of a second.
+FIRST = list(CASES)[::3]
+
+
+@pytest.mark.parametrize("name", sampled(CASES, *FIRST))
 def test_a_pasted_kernel(name, device):
     found, expected = CASES[name](lambda a: nf.array(a, device=device))
     np.testing.assert_allclose(host(found), expected, rtol=1e-12, atol=1e-12)
@@ -47,7 +52,7 @@ SMOOTH = ("special: elliptic_integrals", "special: normal_tail", "series: lamber
           "indexing: selected")
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", sampled(SMOOTH, *SMOOTH[::4]))
 def test_gradients_are_differences(name, device, monkeypatch):
     """Of the first call of the first kernel of a case."""
     calls = []

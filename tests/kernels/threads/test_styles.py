@@ -21,9 +21,8 @@ from tests.variants import sampled
 #: They enter the table when they are imported.
 MODULES = (bodies, crowds, fields, geometry, images, rays, solids)
 #: Those that say most: a compiled pair of kernels takes a second.
-FIRST = ("springs", "rigid", "pendulum", "skinned", "advect", "marching_squares",
-         "closest", "hits", "bounds", "splat", "warped", "far_fields", "mirrored",
-         "gyroscopes", "box_contacts")
+FIRST = ("springs", "rigid", "skinned", "advect", "marching_squares", "hits",
+         "warped", "mirrored", "gyroscopes")
 
 
 def parts(value):
