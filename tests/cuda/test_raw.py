@@ -17,7 +17,7 @@ from nbfused.kernels.threads.recording.tapes import derivative_kernel
 from nbfused.support.dtypes import DTYPES
 from tests.cuda.recorded import assembled
 from tests.kernels.threads.styles import bodies, cases, geometry, images
-from tests.kernels.threads.test_rawkernel_taped import compacted
+from tests.kernels.threads.test_rawkernel_places import compacted
 from tests.raw_specs import spec_of
 
 try:
@@ -157,10 +157,11 @@ def test_composite_numbers_and_counted_places_assemble(name):
     found = [(spec, signature.inputs, codes),
              (derived.spec, (*signature.inputs, *bars, *tapes),
               [*codes, *more, *("c2" for _ in tapes)])]
-    if derived.launch is not None:
-        found.append((derived.launch, (*signature.inputs, *tapes),
+    if derived.recorder is not None:
+        found.append((derived.recorder, (*signature.inputs, *tapes),
                       [*codes, *("c2" for _ in tapes)]))
-    assert (len(found) == 3) == (name == "compacted")
+    assert bool(derived.counted) == (name == "compacted")
+    assert len(found) == 3 or not derived.counted
     for each, types, layout in found:
         text = raw.RawText(each.typed(types), Signature(types, (), (), tuple(layout)))
         code, _ = assembled(text.kernel(256))
