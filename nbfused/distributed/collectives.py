@@ -21,6 +21,7 @@ from ..dispatch import execute
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..kernels.fusing.calling.exchange import Exchange
 from ..specs.base import Shape
+from ..support.loop_nests import is_dense
 from .communicators import Communicator, given
 
 __all__ = ["AllReduce", "all_gather", "all_reduce", "all_to_all", "broadcast",
@@ -342,12 +343,7 @@ def _begun(group: Communicator, name: str, begin: Callable[..., Callable[[], obj
 
 def _dense(x: Any, array: Array) -> Any:
     """An array whose elements follow one another: itself, or a copy."""
-    step = 1
-    for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if n != 1 and s != step:
-            break
-        step *= n
-    else:
+    if is_dense(array.shape, array.strides):
         return x
     return execute(COPY, (x,), out=(_empty(array, array.shape),))[0]
 

@@ -21,10 +21,12 @@ from .text import IN_FLIGHT, MapText
 
 __all__ = ["ColumnsText", "SideBySide", "rows_taken", "side_by_side"]
 
-#: Registers for what a thread loads at most, and for what it stores; and accesses of an
-#: array: more take longer than a way through shared memory.
-REGISTERS, ACCESSES = 64, 4
-#: Statements of a thread's rows that are worth the time to compile them.
+#: Registers for what a thread loads at most, and for what it stores: an estimate.
+REGISTERS = 64
+#: Accesses of an array by a thread: more take longer than a way through shared memory,
+#: see the record.
+ACCESSES = 4
+#: Statements of a thread's rows that are worth the time to compile them: an estimate.
 LONG = 4*LONGEST
 
 

@@ -27,7 +27,7 @@ TILE, TOGETHER = 128, 8
 #: blocks that a multiprocessor should get:
 #: benchmarks/notes/rows.md#rows-of-few-elements.
 IN_FLIGHT, MOST, BLOCKS = 8192, 8, 4
-#: Shared memory of a block, so that some have room at once.
+#: Shared memory of a block, so that some have room at once: an estimate.
 ROOM = 72 << 10
 
 
@@ -89,8 +89,8 @@ class Tiled(Reloaded):
         super().__init__(scope)
         self._rows = self.plan.groups
         self._read = [o for o in self.text.elements if o.at in self.plan.tiled]
-        #: Whose place in shared memory an operand has, by numbers.
-        self._owners: dict[int, int] = {}
+        #: Whose place in shared memory an operand has, by its number.
+        self._owners: dict[int, Operand] = {}
 
     def prepare(self) -> None:
         """Name the places in shared memory."""
@@ -99,19 +99,18 @@ class Tiled(Reloaded):
         out(f"pitch = columns if columns & {7 if narrow else 3} else columns + 1")
         starts: dict[int, str] = {}
         for o in _places(self.text, self.plan.tiled):
-            starts[o.at] = at
+            starts[o.at], self._owners[o.at] = at, o
             out(f"tile{o.at} = shared_{storage(o.dtype)}({at})",
                 f"end{o.at} = {at} + ({self._rows*o.dtype.itemsize}*pitch"
                 f" + {2*ACCESS - 1}) // {ACCESS}*{ACCESS}")
             at = f"end{o.at}"
-        self._owners = {n: n for n in starts}
         free = list(self._read)
         for o in self.text.written:
             if o.at in starts:
                 continue
             same = next(x for x in free if x.dtype.itemsize == o.dtype.itemsize)
             free.remove(same)
-            self._owners[o.at] = same.at
+            self._owners[o.at] = same
             out(f"tile{o.at} = shared_{storage(o.dtype)}({starts[same.at]})")
 
     def load(self) -> None:
@@ -120,12 +119,11 @@ class Tiled(Reloaded):
         out(f"count = min(i64({self._rows}), rows - base)",
             "begin = rows - base - count" if later else "begin = base",
             "last = count - 1", "count *= columns", "begin *= columns")
-        for at in dict.fromkeys(self._owners.values()):
-            o = self._operand(at)
+        for o in dict.fromkeys(self._owners.values()):
             width = _width(o)
-            out(f"shift{at} = -until_aligned{width}({o.pointer}, begin) & {width - 1} "
-                "if pitch == columns else i64(0)" if width > 1 else
-                f"shift{at} = i64(0)")
+            out(f"shift{o.at} = -until_aligned{width}({o.pointer}, begin) & {width - 1}"
+                " if pitch == columns else i64(0)" if width > 1 else
+                f"shift{o.at} = i64(0)")
         if self._read:
             self._each(self._read, load=True)
             out("copy_wait()", "cuda.syncthreads()")
@@ -146,7 +144,7 @@ class Tiled(Reloaded):
             out("e = thread", "r = divide(thread, columns)", "c = thread - r*columns",
                 f"down = divide(i64({TILE}), columns)",
                 f"right = {TILE} - down*columns")
-            self._copied(operands, [f"at{k}" for k in range(TOGETHER)], load)
+            self._apart(operands, load)
 
     def _stretch(self, o: Operand, load: bool) -> None:
         """Copy a stretch as it lies, by whole accesses where both sides allow it."""
@@ -178,28 +176,23 @@ class Tiled(Reloaded):
 
     def _shift(self, o: Operand) -> str:
         """The name of where in an access the operand's place begins."""
-        return f"shift{self._owners[o.at]}"
+        return f"shift{self._owners[o.at].at}"
 
-    def _operand(self, at: int) -> Operand:
-        """The operand of a number."""
-        return next(o for o in (*self._read, *self.text.written) if o.at == at)
-
-    def _copied(self, operands: list[Operand], near: list[str], load: bool) -> None:
-        """A loop over elements `TILE` apart, several on their way together."""
+    def _apart(self, operands: list[Operand], load: bool) -> None:
+        """Copy rows that lie further apart, several elements on their way together."""
         out = self.out
         with out.block("while e < count:"):
-            for k, at in enumerate(near):
-                if at.startswith("at"):  # `down` rows on and `right` columns
-                    out(f"at{k} = r*pitch + c", "r += down", "c += right")
-                    with out.block("if c >= columns:"):
-                        out("c -= columns", "r += 1")
+            for k in range(TOGETHER):  # each `down` rows on and `right` columns
+                out(f"at{k} = r*pitch + c", "r += down", "c += right")
+                with out.block("if c >= columns:"):
+                    out("c -= columns", "r += 1")
                 out(*(f"v{o.at}_{k} = {storage_name(o.dtype)}(0)" for o in operands))
                 with out.block(f"if e + {k*TILE} < count:"):
                     out(*(f"v{o.at}_{k} = {o.pointer}[begin + e + {k*TILE}]" if load
-                          else f"v{o.at}_{k} = tile{o.at}[{at}]" for o in operands))
-            for k, at in enumerate(near):
+                          else f"v{o.at}_{k} = tile{o.at}[at{k}]" for o in operands))
+            for k in range(TOGETHER):
                 with out.block(f"if e + {k*TILE} < count:"):
-                    out(*(f"tile{o.at}[{at}] = v{o.at}_{k}" if load else
+                    out(*(f"tile{o.at}[at{k}] = v{o.at}_{k}" if load else
                           f"{o.pointer}[begin + e + {k*TILE}] = v{o.at}_{k}"
                           for o in operands))
             out(f"e += {TILE*TOGETHER}")

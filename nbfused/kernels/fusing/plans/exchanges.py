@@ -17,6 +17,7 @@ from ....backend import SequencedExchange
 from ....dispatch import execute
 from ....specs import View
 from ....specs.fusion.graph import Launch, Value
+from ....support.loop_nests import is_dense
 from ....support.records import record
 from ..calling.exchange import Exchange
 from ..program import Logged, Opaque, Program, data_of, tree_values
@@ -70,7 +71,9 @@ def fix_memory(program: Program, log: Sequence[Logged]) -> FixedMemory:
         (x, *_), (result,) = spec.args, one.launch.outputs
         given, got = data_of(one.inputs[0]), data_of(one.results[0])
         alone = x in made and readers[x] == 1
-        if x not in made or x in returned or not _is_dense(given):
+        array = describe(given)
+        dense = is_dense(array.shape, array.strides)
+        if x not in made or x in returned or not dense:
             x, alone = Value(x.shape, x.type), True
             found.append(_copy(one.launch.inputs[0], given, x, _memory(given)))
         if x not in buffers:
@@ -101,16 +104,6 @@ def _memory(like: Any) -> Any:
 def _copy(x: Any, given: Any, made: Value, into: Any) -> Logged:
     execute(COPY, (given,), out=(_memory(into),))  # so that the call is prepared
     return Logged(Launch(COPY, (x,), (made,)), (given,), (into,), (into,))
-
-
-def _is_dense(x: Any) -> bool:
-    """True if elements follow one another as in C."""
-    array, step = describe(x), 1
-    for n, s in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if n != 1 and s != step:
-            return False
-        step *= n
-    return True
 
 
 def sequenced(exchange: Exchange, source: tuple[int, Any],
