@@ -16,7 +16,7 @@ import numpy as np
 from .expressions import BOOL, as_type, combine
 from .expressions import EXPRESSIONS as _OTHERS
 from .scope import Before, ExpressionParser, Scope
-from .tree import has_atomics, kind, stores, walk
+from .tree import has_atomics, has_stores, kind, stores, walk
 from .types import common_dtype
 from .values import Typed, converted, literal, store
 
@@ -232,9 +232,10 @@ def _under_a_condition(scope: Scope, node: Any,
                        parts: Collection[Any]) -> Before | None:
     """The place of changes in parts that may be left out; None where there are none."""
     before, changes = scope.before, scope.unit.changes
-    names = set[str]().union(*(stores(p, changes) for p in parts))
-    if not names or before is None:
+    if before is None or not any(has_stores(p, changes, before.changing)
+                                 for p in parts):
         return None
+    names = set[str]().union(*(stores(p, changes) for p in parts))
     found = [(v.name,) for n in names if (v := scope.lookup(n))]
     return changes_before(scope, node, "change", [*found, *(
         (v.offset,) for n in names if (v := scope.lookup(n)) and v.offset)])

@@ -14,7 +14,8 @@ from .spelling import REFERENCE
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
+__all__ = ["has_atomics", "has_stores", "kind", "memory_stores", "moves", "stores",
+           "walk"]
 
 
 def kind(node: Any) -> str:
@@ -23,29 +24,42 @@ def kind(node: Any) -> str:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """A node and all below it."""
-    yield node
-    for _, child in node.children():
-        yield from walk(child)
+    """A node and all below it, each before its children."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack += [child for _, child in reversed(found.children())]
 
 
 def stores(node: Any, changes: Changes) -> set[str]:
     """The names that are assigned in a tree, or taken by a reference."""
-    found: set[str] = set()
-    for n in walk(node):
-        targets: Sequence[Any] = ()
-        if kind(n) == "Assignment":
-            targets = [n.lvalue]
-        elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
-            targets = [n.expr]
-        elif kind(n) == "Decl" and (REFERENCE in n.quals or (
-                kind(n.type) == "PtrDecl" and "const" not in n.type.type.quals)):
-            targets = [n.init]
-        elif kind(n) == "FuncCall":
-            targets = changes(n)
-        for target in targets:
-            found |= _roots(target)
-    return found
+    return {name for n in walk(node) for target in _targets(n, changes)
+            for name in _roots(target)}
+
+
+def has_stores(node: Any, changes: Changes, known: dict[Any, bool]) -> bool:
+    """True if something is assigned in a tree; `known` has it for each of its nodes.
+
+    So that the answers for all the conditions of a chain take one walk.
+    """
+    if node not in known:
+        for n in reversed(list(walk(node))):  # children first
+            known[n] = bool(_targets(n, changes)) or any(
+                known[child] for _, child in n.children())
+    return known[node]
+
+
+def _targets(node: Any, changes: Changes) -> Sequence[Any]:
+    """What a node by itself assigns, or takes by a reference."""
+    if kind(node) == "Assignment":
+        return [node.lvalue]
+    if kind(node) == "UnaryOp" and node.op[-2:] in ("++", "--"):
+        return [node.expr]
+    if kind(node) == "Decl" and (REFERENCE in node.quals or (
+            kind(node.type) == "PtrDecl" and "const" not in node.type.type.quals)):
+        return [node.init]
+    return changes(node) if kind(node) == "FuncCall" else ()
 
 
 def memory_stores(node: Any, changes: Changes, pointers: Set[str]) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import ScalarSyntaxError
 from nbfused.scalar.autodiff.differentiate import vjp
-from nbfused.scalar.cparse import Parameter, parse_c
+from nbfused.scalar.cparse import Parameter, parse_c, tree
 from nbfused.scalar.ir.interpret import evaluate
 from nbfused.scalar.ir.nodes import Function
 from nbfused.scalar.ir.shallow import MOST_LEVELS, levels
@@ -165,3 +165,18 @@ def test_long_chains_are_compiled(device):
     total = nf.ElementwiseKernel("float64 x", "float64 y", C_FORMS["a sum"][0](800),
                                  "long_sum")
     np.testing.assert_allclose(nf.to_numpy(total(x)), 800*PLACES)
+
+
+@pytest.mark.parametrize("form", ["ternaries", "conditions", "else if", "a sum"])
+def test_c_is_looked_through_as_often_as_it_is_long(form, monkeypatch):
+    """Whether something changes under a condition is asked at every one of a chain."""
+    asked = []
+    known = tree._targets
+    monkeypatch.setattr(tree, "_targets",
+                        lambda *args: asked.append(args) or known(*args))
+    counts = []
+    for n in (100, 200):
+        asked.clear()
+        in_c(C_FORMS[form][0](n))
+        counts.append(len(asked))
+    assert counts[1] <= 2.5*counts[0] + 100
