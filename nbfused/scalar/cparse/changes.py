@@ -16,7 +16,7 @@ import numpy as np
 from .expressions import BOOL, as_type, combine
 from .expressions import EXPRESSIONS as _OTHERS
 from .scope import Before, ExpressionParser, Scope
-from .tree import has_atomics, has_stores, kind, stores, walk
+from .tree import has_atomics, kind, stores, walk
 from .types import common_dtype
 from .values import Typed, converted, literal, store
 
@@ -232,10 +232,11 @@ def _under_a_condition(scope: Scope, node: Any,
                        parts: Collection[Any]) -> Before | None:
     """The place of changes in parts that may be left out; None where there are none."""
     before, changes = scope.before, scope.unit.changes
-    if before is None or not any(has_stores(p, changes, before.changing)
-                                 for p in parts):
+    if before is None:  # as for all but the first of a chain, which may be long
         return None
     names = set[str]().union(*(stores(p, changes) for p in parts))
+    if not names:
+        return None
     found = [(v.name,) for n in names if (v := scope.lookup(n))]
     return changes_before(scope, node, "change", [*found, *(
         (v.offset,) for n in names if (v := scope.lookup(n)) and v.offset)])

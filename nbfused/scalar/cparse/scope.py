@@ -47,14 +47,11 @@ class Before:
         The changes in their order.
     values
         By the id of a node of C, the value that it has after its change.
-    changing
-        For nodes that were asked about, whether something in them changes.
     """
 
     root: Any
     statements: list[ast.stmt] = field(default_factory=list)
     values: dict[int, Typed] = field(default_factory=dict)
-    changing: dict[Any, bool] = field(default_factory=dict)
 
 
 class Scope:

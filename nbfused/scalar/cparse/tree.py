@@ -14,8 +14,7 @@ from .spelling import REFERENCE
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "has_stores", "kind", "memory_stores", "moves", "stores",
-           "walk"]
+__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
@@ -36,18 +35,6 @@ def stores(node: Any, changes: Changes) -> set[str]:
     """The names that are assigned in a tree, or taken by a reference."""
     return {name for n in walk(node) for target in _targets(n, changes)
             for name in _roots(target)}
-
-
-def has_stores(node: Any, changes: Changes, known: dict[Any, bool]) -> bool:
-    """True if something is assigned in a tree; `known` has it for each of its nodes.
-
-    So that the answers for all the conditions of a chain take one walk.
-    """
-    if node not in known:
-        for n in reversed(list(walk(node))):  # children first
-            known[n] = bool(_targets(n, changes)) or any(
-                known[child] for _, child in n.children())
-    return known[node]
 
 
 def _targets(node: Any, changes: Changes) -> Sequence[Any]:
