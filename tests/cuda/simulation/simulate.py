@@ -189,9 +189,9 @@ class Beyond:
             for shape, axis in cases:
                 split_rows.rows(check, shape, axis, np.float32)
             if skeleton == "tile":
-                self._tiles_that_begin_anywhere()
+                self._tiles_that_begin_anywhere((1, np.float32), (1, np.float64))
                 tiled.BLOCKS = 0  # several rows of a thread
-                self._tiles_that_begin_anywhere()
+                self._tiles_that_begin_anywhere((3, np.float16))
                 self._losses_of_tiles()
                 tiled.BLOCKS = 4
         choice.RULES = rules
@@ -206,9 +206,9 @@ class Beyond:
         wanted[np.arange(270), labels] -= 1
         self.check("tiles from the last row on", v.grad, wanted*g[:, None])
 
-    def _tiles_that_begin_anywhere(self):
+    def _tiles_that_begin_anywhere(self, *cases):
         """Inputs and results that begin at other places of an access."""
-        for start, dtype in ((1, np.float32), (3, np.float16), (1, np.float64)):
+        for start, dtype in cases:
             size = 140*9 + 8
             flat, other, made = (self.floats(size).astype(dtype) for _ in range(3))
             x, r, y = (a[s:s + 140*9].reshape(140, 9) for a, s in (

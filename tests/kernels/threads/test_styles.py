@@ -22,7 +22,7 @@ from tests.variants import sampled
 MODULES = (bodies, crowds, fields, geometry, images, rays, solids)
 #: Those that say most: a compiled pair of kernels takes a second.
 FIRST = ("springs", "rigid", "skinned", "advect", "marching_squares", "hits",
-         "warped", "mirrored", "gyroscopes")
+         "warped", "gyroscopes")
 
 
 def parts(value):
