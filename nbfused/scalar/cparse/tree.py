@@ -38,7 +38,7 @@ def stores(node: Any, changes: Changes) -> set[str]:
 
 
 def _targets(node: Any, changes: Changes) -> Sequence[Any]:
-    """What a node by itself assigns, or takes by a reference."""
+    """The parts of a node itself that it assigns, or takes by a reference."""
     if kind(node) == "Assignment":
         return [node.lvalue]
     if kind(node) == "UnaryOp" and node.op[-2:] in ("++", "--"):
