@@ -8,7 +8,7 @@ import pytest
 from nbfused.backend import Call, Signature
 from nbfused.cpu import CpuBackend
 from nbfused.cpu.raw import launcher as raw
-from nbfused.cpu.raw.uniform import uniform_names
+from nbfused.scalar.ir.uniform import uniform_names
 from nbfused.cpu.runtime.pool import POOL
 from nbfused.errors import BarrierError
 from nbfused.scalar.ir.build import Builder

@@ -7,9 +7,9 @@
 `guards`     guards that end a loop over threads
 `joined`     kernels whose blocks run as one loop along x
 `launcher`   launcher of `Raw` on the CPU
+`own_arrays` local arrays of threads that wait, in the block's memory
 `phase_text` text of a block in phases: loops over threads, with values kept in arrays
 `phases`     blocks with barriers, rewritten as loops over the block's threads
 `printing`   C's printf, also for bodies of elementwise kernels
-`uniform`    uniformity analysis: values that all threads of a block have in common
 ============ =========================================================================
 """

@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...scalar.ir.nodes import EFFECTS, Block, If, Let, Literal, Value, rewrite
+from ...scalar.ir.uniform import OWN, uniform_names
 from ...specs.raw import TypedRaw
 from ...support.records import record
 from .accesses import places_of
-from .uniform import OWN, uniform_names
 
 __all__ = ["Bound", "Guards", "find_guards"]
 

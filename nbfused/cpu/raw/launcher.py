@@ -24,6 +24,7 @@ from ..text.operands import INT64, Frame, Operand, Scalar
 from .alone import Lonely, find_lonely, with_plain_updates
 from .guards import find_guards
 from .joined import is_joined
+from .phase_text import Slot
 from .phases import Phases
 
 __all__ = ["build_raw"]
@@ -78,7 +79,7 @@ class _Text:
         self.frame = Frame(self.operands, 0, self.scalars, [
             "gx", "gy", "gz", "dx", "dy", "dz", *extents, "scratch", "step", "room",
             "status_at", "turns", "turn", "joined"])
-        self.slots: dict[str, np.dtype] = {}
+        self.slots: dict[str, Slot] = {}
 
     def _parameters(self, signature: Signature) -> None:
         codes = iter(signature.inner)
@@ -152,8 +153,9 @@ class _Text:
         lines = ["status = i64_pointer(status_at)", "at = scratch + begin // step*room"]
         sizes = [(f"m{k}", s.dtype, f"{_padded(s)}")
                  for k, s in enumerate(self.typed.shared)]
-        sizes += [(name, dtype, f"(threads*{dtype.itemsize} + {_LINE - 1}) // {_LINE}"
-                                f"*{_LINE}") for name, dtype in self.slots.items()]
+        sizes += [(name, slot.dtype, f"(threads*{slot.itemsize} + {_LINE - 1}) // "
+                                     f"{_LINE}*{_LINE}")
+                  for name, slot in self.slots.items()]
         for name, dtype, size in sizes:
             lines += [f"{name} = {short(dtype)}_pointer(at)", f"at += {size}"]
         return lines
@@ -161,7 +163,7 @@ class _Text:
     def room(self, threads: int) -> int:
         """Bytes of memory that a block's arrays take."""
         return sum(map(_padded, self.typed.shared)) + sum(
-            -(-threads*d.itemsize // _LINE)*_LINE for d in self.slots.values())
+            -(-threads*s.itemsize // _LINE)*_LINE for s in self.slots.values())
 
     def _threads(self) -> tuple[list[str], list[str]]:
         """Lines of the loop over threads of a kernel without barriers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +17,21 @@ from ...specs.raw import TypedRaw
 from ..text.function_names import CALLS
 from ..text.lines import indented, inlined, loop
 
-__all__ = ["BOOL", "PhaseText"]
+__all__ = ["BOOL", "PhaseText", "Slot"]
 
 BOOL = np.dtype(np.bool_)
+
+
+class Slot(NamedTuple):
+    """An array with a row of `length` for each thread of a block."""
+
+    dtype: np.dtype
+    length: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a row."""
+        return self.dtype.itemsize * self.length
 
 
 class PhaseText:
@@ -42,18 +55,18 @@ class PhaseText:
     lines
         Text of the block.
     slots
-        The dtype of each array with an element for each thread.
+        The arrays with an element for each thread, or a row.
     """
 
     def __init__(self, typed: TypedRaw, arrays: Mapping[str, Raw],
                  values: Mapping[str, str],
                  needs: Mapping[str, tuple[str, ...]]) -> None:
         self.dtypes = dict(typed.function.dtypes)
-        self.arrays, self.values = arrays, dict(values)
-        self.needs = needs
+        self.arrays, self.values = dict(arrays), dict(values)
+        self.needs = dict(needs)
         self.functions: list[str] = []
         self.lines: list[str] = []
-        self.slots: dict[str, np.dtype] = {}
+        self.slots: dict[str, Slot] = {}
         self.homes: dict[str, str] = {}
         self._depth = 0
         self._counter = count()
@@ -75,10 +88,10 @@ class PhaseText:
             self.line("pass")
         self._depth -= 1
 
-    def slot(self, dtype: np.dtype) -> str:
-        """Reserve an array with an element for each thread."""
+    def slot(self, dtype: np.dtype, length: int = 1) -> str:
+        """Reserve an array with an element for each thread, or a row."""
         name = f"s{len(self.slots)}"
-        self.slots[name] = dtype
+        self.slots[name] = Slot(dtype, length)
         return name
 
     def home(self, name: str) -> str:
@@ -115,14 +128,14 @@ class PhaseText:
         for p in typed.function.params:
             if p in self.homes:
                 home = self.homes[p]
-                arguments[p] = decode(self.slots[home], f"{home}[t]")
+                arguments[p] = decode(self.slots[home].dtype, f"{home}[t]")
                 given[home] = None
             else:
                 arguments[p] = self.arrays[p] if p in self.arrays else self.values[p]
                 given.update(dict.fromkeys(self.needs.get(p, (self.values.get(p, p),))))
         results = [f"r{k}" for k in range(len(stores))]
         body = statements(typed, arguments, results, prefix="v_", calls=CALLS)
-        body += [f"{slot}[t] = {encode(self.slots[slot], r)}"
+        body += [f"{slot}[t] = {encode(self.slots[slot].dtype, r)}"
                  for (slot, _), r in zip(stores, results, strict=True)]
         self.all_threads(body, (*given, *(slot for slot, _ in stores)), mask)
 
@@ -150,7 +163,7 @@ class PhaseText:
 
     def variable(self, name: str) -> str:
         """Name the block's variable for a uniform value."""
-        self.values[name] = text = f"u{next(self._counter)}"
+        self.values[name] = text = f"block{next(self._counter)}"
         return text
 
     def add_mask(self, expression: str, given: Sequence[str], outer: str | None) -> str:

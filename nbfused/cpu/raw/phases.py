@@ -24,10 +24,11 @@ from ...scalar.ir.nodes import (
     defined,
     names,
 )
+from ...scalar.ir.uniform import is_uniform, uniform_names
 from ...scalar.printing.numba import Raw
 from ...specs.raw import TypedRaw, waits
+from .own_arrays import THREAD, in_rows, own_arrays
 from .phase_text import BOOL, PhaseText
-from .uniform import is_uniform, uniform_names
 
 __all__ = ["Phases"]
 
@@ -41,9 +42,21 @@ class Phases(PhaseText):
                  values: Mapping[str, str], varying: set[str],
                  needs: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__(typed, arrays, values, needs)
-        self.body = typed.function.function.body
+        self.body = self.kept(typed.function.function.body)
         self.uniform = uniform_names(self.body, set(values) - varying)
         self.emit(self.body, None, None, True)
+
+    def kept(self, body: Block) -> Block:
+        """`body`, whose threads have their local arrays in the block's memory."""
+        sizes = dict(own_arrays(body))
+        for name, size in sizes.items():
+            dtype = self.dtypes[name]
+            slot = self.slot(dtype, size)
+            self.arrays[name] = Raw(slot, (str(size), "1"), dtype)
+            self.needs[name] = (slot,)
+        self.values[THREAD], self.needs[THREAD] = "t", ()
+        self.dtypes[THREAD] = _INT64
+        return in_rows(body, sizes, self.dtypes)
 
     # Statements --------------------------------------------------------------------
 

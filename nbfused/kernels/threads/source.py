@@ -14,7 +14,7 @@ from ...scalar.autodiff.differentiate import buffer_bytes
 from ...scalar.autodiff.preferences import PREFERENCES, preferring
 from ...scalar.printing.python import python_text
 from ..cupy.sources import check_kind
-from .recording.tapes import derivative_kernel
+from .recording.tapes import derivative_kernel, shared_dtypes
 from .views import is_floating
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]
     for prefer in PREFERENCES:
         reverse = derivative_kernel(replace(spec, function=preferring(
             spec.function, prefer, every=True)), wanted, "bwd")
-        tapes = [types[spec.function.params.index(p)]
-                 for p in (*reverse.tapes, *reverse.finals)]
+        known = dict(zip(spec.function.params, types, strict=True))
+        known |= shared_dtypes(reverse.recorder.function) if reverse.recorder else {}
+        tapes = [known[p] for p in (*reverse.tapes, *reverse.finals)]
         found[prefer] = buffer_bytes(reverse.spec.function, (*types, *bars, *tapes))
     return found
 

@@ -126,7 +126,7 @@ class Adjoints(Builder):
         self.line = s.line or self.line
         rule = getattr(self, f"reverse_{s.op}", None)
         if not s.results:
-            if rule is not None and s.args[0] in self.bars:
+            if rule is not None and self.bars.keys() >= set(s.args[:1]):
                 rule(s, NOTHING, adjoint)
             return
         g = adjoint.pop(s.results[0], NOTHING)
@@ -248,12 +248,6 @@ class Adjoints(Builder):
             taken = self.let("atomic", bar, *s.args[2:-1], ZERO, stem="g", attr="exch")
         (g,) = self.branch(won, Block(tuple(body), (taken,)), Block((), (ZERO,)), ["g"])
         self.accumulate(adjoint, s.args[-1], Cotangent(g, flagged(won)))
-
-    def reverse_shuffle(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
-        """Between threads nothing flows back."""
-        if not is_number(g.value, 0):
-            raise self.refuse(s, "a shuffled value has no derivative; detach it, or "
-                                 "give the function a rule")
 
     # Buffers -----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from ...support.records import record
 from ..ir.build import Builder
 from ..ir.clean import live, live_reads
 from ..ir.nodes import Block, For, If, Let, Literal, Statement, Value, While, literal
-from .pure import quiet
+from .repeated import quiet
 
 __all__ = ["bound", "closed", "counted", "counting", "keep_results"]
 

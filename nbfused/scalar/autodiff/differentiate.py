@@ -35,7 +35,7 @@ from .adjoints import Adjoint
 from .forward import Forward
 from .preferences import PREFERENCES, preferring
 from .reach import NOTHING, Cotangent
-from .repeatable import check_arrays, check_repeated
+from .repeated import check_arrays, check_repeated
 from .replay import Replay
 from .rules import has_rule
 
@@ -71,8 +71,8 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     Raises
     ------
     NotDifferentiableError
-        An operation has no derivative, or the function uses what other threads
-        change.
+        An operation has no derivative, or the derivative needs what the function
+        overwrites.
     """
     if function.origin is not None and not from_outputs:
         found = second_order(function, function.origin, wrt, present)
@@ -94,6 +94,7 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     for r, here in zip(function.results, present, strict=True):
         if here:
             b.accumulate(adjoint, r, Cotangent(next(seeds)))
+    b.share()
     start = b.reverse_block(function.body.statements, adjoint)
     yields = tuple(b.exact(adjoint.get(p, NOTHING)) for p in wanted if p not in raw)
     body = Block(tuple(b.statements), yields)
@@ -102,7 +103,7 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     found = clean(Function(f"{function.name}_vjp",
                            (*function.params, *outs, *cotangents, *bars.values()),
                            body, function.pyfile, function.line))
-    check_repeated(function, found)
+    check_repeated(function, found, b.bars.values())
     if raw or from_outputs or not _loops(function):
         return found
     names = iter(cotangents)

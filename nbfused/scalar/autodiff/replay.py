@@ -19,7 +19,6 @@ from ..ir.nodes import Block, For, Let, Literal, Statement, Value, While, define
 from .adjoints import Adjoint
 from .counted import bound, closed, counted, counting, keep_results
 from .preferences import Sizes, sizes
-from .pure import quiet_statements
 from .reach import (
     ALWAYS,
     NEVER,
@@ -30,7 +29,9 @@ from .reach import (
     flagged,
     surely_carried,
 )
-from .recording import FIRST, ONE, Part, Recording
+from .recording import FIRST, ONE, Part
+from .repeated import quiet_statements
+from .threads import Threads
 
 __all__ = ["Replay"]
 
@@ -60,7 +61,7 @@ class _Iteration:
         return sizes(self.loop.prefer)
 
 
-class Replay(Recording):
+class Replay(Threads):
     """Cotangents of loops."""
 
     def reverse_loop(self, s: For | While, adjoint: Adjoint) -> None:
@@ -113,7 +114,8 @@ class Replay(Recording):
         """
         index = self.fresh(loop.index)
         carried = {p: self.fresh(p) for p in loop.params}
-        self.active |= {n for p, n in carried.items() if p in self.active}
+        for old, new in ((loop.index, index), *carried.items()):
+            self.rename(old, new)
         again = self.copy(loop.body, {loop.index: index, **carried})
         active = [k for k, p in enumerate(loop.params) if p in self.active]
         bars = [self.fresh(f"{loop.params[k]}_bar") for k in active]

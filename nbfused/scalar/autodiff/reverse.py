@@ -26,8 +26,8 @@ from ..ir.nodes import (
     walk,
 )
 from .adjoints import Adjoint, Adjoints
-from .pure import buffers, quiet_statements
 from .reach import ALWAYS, NOTHING, Cotangent, Reach, either, flagged, mentioned, when
+from .repeated import buffers, quiet_statements
 
 __all__ = ["Reverse"]
 
@@ -40,8 +40,12 @@ class Reverse(Adjoints):
         super().__init__(function, taken, active, bars)
         #: What stands for a loop when its block runs again: it records.
         self.recorded: dict[int, list[Statement]] = {}
+        #: Whether barriers order cotangents too.
+        self.waits = False
         #: The buffers of the block that runs again, which it fills again.
         self.filled: Set[str] = frozenset()
+        #: The names that have one value for all threads of a block.
+        self.uniform: set[str] = set()
         #: The largest value of an integer, where one is known.
         self.bounds: dict[str, int] = {}
 
@@ -99,7 +103,7 @@ class Reverse(Adjoints):
         if isinstance(s, Custom):
             return not s.results
         return isinstance(s, Let) and s.op in EFFECTS | BUFFER_WRITES \
-            and bool(s.args) and s.args[0] in self.bars
+            and (s.args[0] in self.bars if s.args else self.waits)
 
     def reverse_if(self, s: If, adjoint: Adjoint) -> None:
         """A branch for each branch."""
@@ -165,8 +169,12 @@ class Reverse(Adjoints):
         """`block` under fresh names, as active as it was."""
         def name(n: str) -> str:
             new = self.fresh(n)
-            if n in self.active:
-                self.active.add(new)
+            self.rename(n, new)
             return new
 
         return rename(block, mapping, name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Note that `new` stands for `old`: as active, and as alike for threads."""
+        for known in (self.active, self.uniform):
+            known |= {new} if old in known else set()

@@ -214,22 +214,6 @@ def test_nothing_was_written_where_a_derivative_is_refused():
     assert [a[0] for a in (x, dx, y, dy)] == [1, 2, 3, 4]
 
 
-def test_indices_through_shared_memory_are_refused(device):
-    """The part of a thread that runs again would read what other threads changed."""
-    @nf.rawkernel(differentiable=True)
-    def shuffled(x, order, y):
-        t = nf.threadIdx.x
-        places = nf.shared.array(8, "int64")
-        places[t] = order[t]
-        nf.syncthreads()
-        y[t] = x[places[7 - t]] * 2
-
-    x, dx, y, dy = (nf.zeros(8, device=device) for _ in range(4))
-    order = np.random.default_rng(0).permutation(8)
-    with pytest.raises(NotDifferentiableError, match="give the function a rule"):
-        shuffled.bwd((1,), (8,), ((x, dx), nf.array(order, device=device), (y, dy)))
-
-
 @pytest.mark.parametrize("debug", [False, True])
 def test_races_cost_nothing_but_under_debug(device, debug):
     @nf.rawkernel(differentiable=True)

@@ -240,9 +240,6 @@ REFUSED = {
         let("v", "load", "x", "i"), let("o", "atomic", "y", "i", "v", attr="add"),
         let("w", "mul", "o", "v"), let("", "store", "z", "i", "w"),
         params=("x", "y", "z", "i")),
-    "a shuffled value": kernel(
-        let("v", "load", "x", "i"), let("w", "shuffle", "v", literal(1), attr="down"),
-        let("", "store", "y", "i", "w")),
     "'s' is both read and written": kernel(
         let("s", "shared", Literal("int", "32"), attr="float32"),
         let("v", "load", "x", "i"), let("", "store", "s", "i", "v"),

@@ -26,12 +26,12 @@ from ....scalar.ir.nodes import (
     literal,
     rewrite,
 )
+from ....scalar.ir.positions import launch_thread
 from ....specs import Raw
 from ....specs.raw import WRITES
 from ..arguments import FlatArguments
 from ..launching import Options
 from .recorder import counters, run_on_copies
-from .tapes import thread_number
 
 __all__ = ["check_owners"]
 
@@ -91,7 +91,7 @@ def _with_notes(function: Function, arrays: tuple[str, ...]) -> Function:
     """The function, which notes who touches the elements of `arrays`."""
     function = inline(function)
     b = Builder(defined(function.body) | set(function.params))
-    thread = b.add(thread_number(b), literal(1), "thread")
+    thread = b.add(launch_thread(b), literal(1), "thread")
 
     def note(s: Let) -> list[Statement]:
         if s.op not in WRITES | {"load"} or s.args[0] not in arrays:

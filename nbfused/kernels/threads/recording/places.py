@@ -16,13 +16,14 @@ from ....arrays import to_numpy
 from ....scalar.autodiff.adjoints import GIVEN
 from ....scalar.ir.build import Builder
 from ....scalar.ir.nodes import Function, Let, Literal, Statement, defined
+from ....scalar.ir.positions import launch_thread
 from ....specs import Raw
 from ....support.records import record
 from ..arguments import FlatArguments
 from ..launching import Options, Places
 from .recalls import with_places
 from .recorder import INT64, blank, run_on_copies
-from .tapes import derivative_kernel, finished, recorder, tape_of, thread_number
+from .tapes import derivative_kernel, finished, recorder, tape_of
 
 __all__ = ["Counted", "counted_kernel", "needed_before", "played_back",
            "record_places"]
@@ -73,7 +74,7 @@ def counted_kernel(spec: Raw, wanted: tuple[bool, ...]) -> Counted | None:
 
 def _replay(function: Function, counters: tuple[str, ...]) -> Function:
     b = Builder(defined(function.body) | set(function.params))
-    thread = thread_number(b)
+    thread = launch_thread(b)
 
     def change(s: Let) -> list[Statement]:
         if s.op != "recall" or s.attr != GIVEN:

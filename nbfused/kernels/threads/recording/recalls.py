@@ -27,6 +27,7 @@ from ....scalar.ir.nodes import (
     literal,
     raw_params,
     read,
+    rewrite,
     walk,
 )
 from ....specs.raw import WRITES
@@ -41,29 +42,39 @@ def with_recalls(function: Function, wanted: set[str],
                  loads: bool) -> tuple[Function, Value]:
     """`function` with accesses that a derivative records, and the number of rows.
 
-    Where `loads`, those of what the kernel may have changed, and places that threads
-    count by atomic operations on arrays that are not `wanted`; and values that an
-    atomic ``min`` or ``max`` compares with elements of `wanted` arrays.
+    Where `loads`, those of what the kernel may have changed, arrays that blocks share
+    among it, and places that threads count by atomic operations on arrays that are not
+    `wanted`; and values that an atomic ``min`` or ``max`` compares with elements of
+    `wanted` arrays.
     """
     function = inline(function, has_rule)
+    function, shared = _shared_first(function) if loads else (function, set())
     extremes = _extremes(function) & wanted
     changed = {str(s.args[0]) for s in walk(inline(function).body)
                if isinstance(s, Let) and s.op in WRITES}
     found = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "load"
-             and s.args[0] in changed & raw_params(function) and s.attr != "once"
-             and loads]
+             and s.args[0] in changed & raw_params(function) | shared
+             and s.attr != "once" and loads]
     counters = _counters(function) - wanted if loads else set()
     if not found and not extremes and not counters:
         return function, _FIRST
     _check_barriers(function, found, wanted)
     return _Recalls(function, {str(s.args[0]) for s in found}, extremes,
-                    counters).whole()
+                    counters, shared).whole()
 
 
 def with_places(function: Function, counters: set[str]) -> tuple[Function, Value]:
     """`function` with places that threads count by `counters`, and how many rows."""
     function = inline(function, has_rule)
-    return _Recalls(function, set(), set(), counters).whole()
+    return _Recalls(function, set(), set(), counters, set()).whole()
+
+
+def _shared_first(function: Function) -> tuple[Function, set[str]]:
+    """`function` with the arrays that its blocks share made first; their names."""
+    found = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "shared"]
+    rest = rewrite(function.body, lambda s: () if s.op == "shared" else (s,))
+    return replace(function, body=Block((*found, *rest.statements), rest.yields)), {
+        s.results[0] for s in found}
 
 
 def _extremes(function: Function) -> set[str]:
@@ -107,12 +118,13 @@ class _Recalls(Builder):
     """Writes a function again, with recalls in place of loads of `arrays`."""
 
     def __init__(self, function: Function, arrays: set[str], extremes: set[str],
-                 counters: set[str]) -> None:
+                 counters: set[str], shared: set[str]) -> None:
         super().__init__(defined(function.body) | set(function.params))
         self.function, self.arrays, self.extremes = function, arrays, extremes
         self.counters = counters
-        #: What a store may have changed before the statement at hand.
-        self.stored: set[str] = set()
+        #: What a store may have changed before the statement at hand; an array that is
+        #: shared has no other values.
+        self.stored = set(shared)
 
     def whole(self) -> tuple[Function, Value]:
         """The function, and the number of rows."""

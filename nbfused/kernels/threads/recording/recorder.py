@@ -17,7 +17,7 @@ from ....specs import Raw
 from ..arguments import FlatArguments, Leaf
 from ..launching import Options, start_kernel
 from ..views import is_floating
-from .tapes import Recorded, final_of, tape_of
+from .tapes import Recorded, final_of, shared_dtypes, tape_of
 
 __all__ = ["INT64", "blank", "counters", "record_changes", "record_tapes",
            "run_on_copies"]
@@ -79,19 +79,21 @@ def record_changes(derived: Recorded, flat: FlatArguments, options: Options,
 def _blank_tapes(derived: Recorded, leaves: Mapping[str, Leaf],
                  options: Options) -> tuple[list[Leaf], list[Leaf]]:
     """Tapes of as many rows as the kernel takes, and as many for their changes."""
+    assert derived.recorder is not None
     threads = prod(options.grid) * prod(options.block)
-    rows = derived.rows
+    rows, like = derived.rows, next(
+        leaf for leaf in leaves.values() if type(leaf.value) is Array)
     if derived.counter is not None:
-        counts = blank("rows", (threads,), INT64, leaves[derived.tapes[0]])
+        counts = blank("rows", (threads,), INT64, like)
         run_on_copies(derived.counter, leaves, derived.copied, [counts], options)
         rows = int(to_numpy(counts.owner).max())
-    found = [leaves[a] for a in derived.tapes]
-    names = [tape_of(leaf.name) for leaf in found]
-    types = [leaf.value.dtype for leaf in found]
-    return [blank(n, (rows, threads), t, leaf)
-            for n, t, leaf in zip(names, types, found, strict=True)], [
-        blank(f"{n}.change", (rows, threads), t if is_floating(t) else _FLOAT64, leaf)
-        for n, t, leaf in zip(names, types, found, strict=True)]
+    types = shared_dtypes(derived.recorder.function)
+    names = [tape_of(leaves[a].name if a in leaves else a) for a in derived.tapes]
+    dtypes = [leaves[a].value.dtype if a in leaves else types[a] for a in derived.tapes]
+    return [blank(n, (rows, threads), t, like)
+            for n, t in zip(names, dtypes, strict=True)], [
+        blank(f"{n}.change", (rows, threads), t if is_floating(t) else _FLOAT64, like)
+        for n, t in zip(names, dtypes, strict=True)]
 
 
 def _finals(derived: Recorded, leaves: Mapping[str, Leaf],

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+
 from ....scalar.autodiff.adjoints import FINAL, GIVEN, INITIAL, RECORDED
 from ....scalar.autodiff.differentiate import jvp, vjp
 from ....scalar.ir.build import Builder
@@ -29,13 +31,16 @@ from ....scalar.ir.nodes import (
     rewrite,
     walk,
 )
+from ....scalar.ir.positions import launch_thread
 from ....specs import Raw
 from ....specs.raw import WRITES
+from ....support.dtypes import DTYPES
 from ....support.records import record
+from .barriers import barriers_outside
 from .recalls import with_recalls
 
 __all__ = ["Recorded", "derivative_kernel", "final_of", "finished", "recorder",
-           "tape_of", "thread_number"]
+           "shared_dtypes", "tape_of"]
 
 _FIRST = literal(0)
 #: The parameter for the numbers of rows.
@@ -51,7 +56,7 @@ class Recorded:
     spec
         ``bwd`` or ``fwd``: parameters of the kernel, derivatives, tapes, finals.
     tapes
-        The arrays that have a tape.
+        The arrays that have a tape, of parameters and of what blocks share.
     finals
         The arrays that it needs as the kernel leaves them.
     copied
@@ -96,8 +101,8 @@ def derivative_kernel(spec: Raw, wanted: tuple[bool, ...], mode: str) -> Recorde
                 if k == "array")
     wrt = {p for p, w in zip(spec.function.params, wanted, strict=True) if w}
     function, end = with_recalls(spec.function, wrt, mode == "bwd")
-    found = vjp(function, wanted, (), False, raw) if mode == "bwd" else \
-        jvp(function, wanted)
+    found = jvp(function, wanted) if mode == "fwd" else vjp(
+        barriers_outside(function), wanted, (), False, raw)
     counted, finals = _recalled(found, GIVEN), _recalled(found, FINAL)
     tapes = tuple(sorted({*_recalled(found, None), *counted}))
     more = (*map(tape_of, tapes), *map(final_of, finals))
@@ -121,6 +126,12 @@ def _recalled(function: Function, attr: str | None) -> tuple[str, ...]:
         s, Let) and s.op == "recall" and s.attr == attr}))
 
 
+def shared_dtypes(function: Function) -> dict[str, np.dtype]:
+    """The dtypes of arrays that the blocks of a kernel share."""
+    return {s.results[0]: DTYPES[str(s.attr)] for s in walk(function.body)
+            if isinstance(s, Let) and s.op == "shared"}
+
+
 def tape_of(array: str) -> str:
     """The parameter that is the tape of an array."""
     return f"{array}.tape"
@@ -134,7 +145,7 @@ def final_of(array: str) -> str:
 def _read_tapes(function: Function, more: Sequence[str]) -> Function:
     """`function`, whose recalls read tapes and finals, its further parameters."""
     b = Builder(defined(function.body) | set(function.params))
-    thread = thread_number(b)
+    thread = launch_thread(b)
 
     def change(s: Let) -> list[Statement]:
         if s.op != "recall":
@@ -172,7 +183,7 @@ def recorder(function: Function, tapes: Sequence[str],
     tapes may have fewer.
     """
     b = Builder(defined(function.body) | set(function.params))
-    thread = thread_number(b)
+    thread = launch_thread(b)
     kept = {_COUNT, *(str(s.args[0]) for s in walk(function.body)
                       if isinstance(s, Let) and s.op in ("load", "recall"))}
 
@@ -207,14 +218,3 @@ def finished(function: Function, b: Builder,
     body = rewrite(function.body, change)
     return clean(replace(function, params=(*function.params, *more), body=Block(
         (*b.statements, *body.statements), body.yields)))
-
-
-def thread_number(b: Builder) -> Value:
-    """Write the number of a thread among all of its launch."""
-    found: Value = _FIRST
-    for where, extent in (("blockIdx", "gridDim"), ("threadIdx", "blockDim")):
-        for axis in "zyx":
-            size = b.let("thread", attr=f"{extent}.{axis}", stem="size")
-            place = b.let("thread", attr=f"{where}.{axis}", stem="place")
-            found = b.add(b.mul(found, size), place, "thread")
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...scalar.ir.nodes import (
+from .nodes import (
     Block,
     For,
     If,
@@ -19,8 +19,10 @@ from ...scalar.ir.nodes import (
 __all__ = ["OWN", "is_uniform", "uniform_names"]
 
 #: What two threads may see differently even at equal operands.
-OWN = frozenset({"load", "atomic", "shuffle", "store", "barrier", "buffer",
-                  "buffer_load", "buffer_store", "buffer_add"})
+OWN = frozenset({"load", "recall", "atomic", "shuffle", "store", "barrier", "buffer",
+                 "buffer_load", "buffer_store", "buffer_add"})
+#: The words of places that differ between threads of a block.
+_APART = ("threadIdx", "laneid")
 
 
 def uniform_names(block: Block, known: Iterable[str]) -> set[str]:
@@ -28,6 +30,10 @@ def uniform_names(block: Block, known: Iterable[str]) -> set[str]:
     found = set(known)
     _visit(block, found)
     return found
+
+
+def _apart(s: Let) -> bool:
+    return s.op == "thread" and str(s.attr).startswith(_APART)
 
 
 def _all(values: Iterable[Value], known: set[str]) -> bool:
@@ -38,7 +44,7 @@ def _visit(block: Block, known: set[str]) -> None:
     for s in block.statements:
         match s:
             case Let():
-                if s.op not in OWN and _all(s.args, known):
+                if s.op not in OWN and _all(s.args, known) and not _apart(s):
                     known.update(s.results)
             case If():
                 _visit(s.then, known)
