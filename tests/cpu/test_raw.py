@@ -8,11 +8,11 @@ import pytest
 from nbfused.backend import Call, Signature
 from nbfused.cpu import CpuBackend
 from nbfused.cpu.raw import launcher as raw
-from nbfused.scalar.ir.uniform import uniform_names
 from nbfused.cpu.runtime.pool import POOL
 from nbfused.errors import BarrierError
 from nbfused.scalar.ir.build import Builder
 from nbfused.scalar.ir.nodes import Block, For, Function, If, Let, While, literal
+from nbfused.scalar.ir.uniform import uniform_names
 from nbfused.scalar.typing.types import Weak
 from nbfused.specs import Raw
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 
 import numpy as np
 
+from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import (
     Block,
     For,
@@ -39,11 +40,10 @@ def own_arrays(block: Block) -> Iterator[tuple[str, int]]:
 def in_rows(block: Block, sizes: Mapping[str, int],
             dtypes: MutableMapping[str, np.dtype]) -> Block:
     """`block`, whose local arrays are rows; `dtypes` gets those of new names."""
-    taken = defined(block)
+    names = Builder(defined(block))
 
     def fresh(stem: str, dtype: np.dtype) -> str:
-        name = next(n for k in range(len(taken) + 1) if (n := f"{stem}{k}") not in taken)
-        taken.add(name)
+        name = names.fresh(stem)
         dtypes[name] = dtype
         return name
 

@@ -23,6 +23,7 @@ from ...scalar.ir.nodes import (
     While,
     defined,
     names,
+    regions,
 )
 from ...scalar.ir.uniform import is_uniform, uniform_names
 from ...scalar.printing.numba import Raw
@@ -43,7 +44,7 @@ class Phases(PhaseText):
                  needs: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__(typed, arrays, values, needs)
         self.body = self.kept(typed.function.function.body)
-        self.uniform = uniform_names(self.body, set(values) - varying)
+        self.uniform = _computed_once(self.body, set(values) - varying)
         self.emit(self.body, None, None, True)
 
     def kept(self, body: Block) -> Block:
@@ -240,6 +241,29 @@ _LANES = {
     "idx": "lane_ = {wanted} % 32", "up": "lane_ = lane - {wanted}",
     "down": "lane_ = lane + {wanted}", "xor": "lane_ = lane ^ {wanted}",
 }
+
+
+def _computed_once(body: Block, known: set[str]) -> set[str]:
+    """The names that a block computes once: none of what its threads compute."""
+    apart: set[str] = set()
+    while True:
+        found = uniform_names(body, known, apart)
+        more = _of_threads(body, found) & found
+        if not more:
+            return found
+        apart |= more
+
+
+def _of_threads(block: Block, uniform: set[str]) -> set[str]:
+    """Names in `block` of which threads compute a value each."""
+    found: set[str] = set()
+    for s in block.statements:
+        if not waits(s):
+            found |= set() if is_uniform(s, uniform) else defined(Block((s,), ()))
+        else:
+            for region in regions(s):
+                found |= _of_threads(region, uniform)
+    return found
 
 
 def _read_outside(block: Block, skipped: set[int]) -> set[str]:

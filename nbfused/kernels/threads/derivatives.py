@@ -44,12 +44,12 @@ class Derivative(Launching):
     to the derivatives of what the kernel loads, and sets those of what it stores to
     zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  It
     takes arrays as they were before the launch: of what the kernel reads first and then
-    overwrites, pass a copy that was made before.  Each thread must keep to elements of
-    its own in an array that the kernel both reads and writes.  An array that is no pair
-    has no derivative.  Of a struct or tuple each part may be a
-    pair, or the whole: ``Dual(p, dp)`` with two structs of the same fields, or tuples,
-    None for what has no derivative.  So a tuple of two arrays without derivatives is
-    ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
+    overwrites, pass a copy that was made before.  Each thread, or each block if the
+    kernel has barriers, must keep to elements of its own in an array that the kernel
+    both reads and writes.  An array that is no pair has no derivative.  Of a struct or
+    tuple each part may be a pair, or the whole: ``Dual(p, dp)`` with two structs of the
+    same fields, or tuples, None for what has no derivative.  So a tuple of two arrays
+    without derivatives is ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -70,9 +70,9 @@ class Derivative(Launching):
         A derivative shares memory with another array of the call, or what two pairs
         are written to is one.
     NotDifferentiableError
-        At the launch of ``bwd``: the kernel passes values that the derivative needs
-        through shared memory or shuffles, or reads what it writes and has a barrier,
-        without a rule of its own; a pair for a parameter that has no derivative.
+        At the launch of ``bwd``: a loop with barriers that not all threads of a block
+        come to, in a kernel without a rule of its own; a pair for a parameter that has
+        no derivative.
     GradientRaceError
         Under ``NBFUSED_DEBUG=1``: an element is touched twice by ``load_once`` or
         ``store_once``, or is touched by one thread and changed by another where the

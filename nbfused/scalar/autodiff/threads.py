@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ...support.dtypes import DTYPES, TYPES
 from ..ir.build import ZERO, is_number
-from ..ir.nodes import Let, Literal, Value, literal
+from ..ir.nodes import Let, Literal, Value, literal, walk
 from ..ir.positions import block_thread
 from ..ir.uniform import uniform_names
 from .adjoints import Adjoint
@@ -38,7 +38,9 @@ class Threads(Recording):
                                        stem=f"{name}_bar")
             self.clear(self.bars[name], [int(v.value.real) for v in s.args
                                          if isinstance(v, Literal)])
-        self.waits = bool(found)
+        self.waits = bool(found) or any(
+            isinstance(s, Let) and s.op == "recall" and s.args[0] in self.bars
+            for s in walk(self.function.body))
         if found:
             self.effect("barrier", attr="block")
         self.uniform |= uniform_names(self.function.body, self.function.params)
@@ -92,7 +94,7 @@ class Threads(Recording):
         self.accumulate(adjoint, value, Cotangent(total))
 
     def shuffled(self, given: Value, source: Value, lanes: Value) -> Value:
-        """What the lane `source` has; zero where there is no such lane."""
+        """The value that another lane has given; zero where there is no such lane."""
         there = self.let("logical_and", self.let("ge", source, FIRST),
                          self.let("lt", source, lanes))
         at = self.select(there, source, FIRST)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from .build import Builder
 from .nodes import Value, literal
 
-__all__ = ["block_thread", "launch_thread"]
+__all__ = ["block_thread", "launch_block", "launch_thread"]
 
 
 def launch_thread(b: Builder) -> Value:
     """Write the number of a thread among all of its launch."""
     return _numbered(b, (("blockIdx", "gridDim"), ("threadIdx", "blockDim")))[0]
+
+
+def launch_block(b: Builder) -> Value:
+    """Write the number of a block among all of its launch."""
+    return _numbered(b, (("blockIdx", "gridDim"),))[0]
 
 
 def block_thread(b: Builder) -> tuple[Value, Value]:
@@ -19,7 +24,8 @@ def block_thread(b: Builder) -> tuple[Value, Value]:
 
 
 def _numbered(b: Builder, pairs: tuple[tuple[str, str], ...]) -> tuple[Value, Value]:
-    found, total = literal(0), literal(1)
+    found: Value = literal(0)
+    total: Value = literal(1)
     for where, extent in pairs:
         for axis in "zyx":
             size = b.let("thread", attr=f"{extent}.{axis}", stem="size")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from .nodes import (
     Block,
@@ -25,10 +25,14 @@ OWN = frozenset({"load", "recall", "atomic", "shuffle", "store", "barrier", "buf
 _APART = ("threadIdx", "laneid")
 
 
-def uniform_names(block: Block, known: Iterable[str]) -> set[str]:
-    """Names in `block` that depend only on literals and the `known` names."""
+def uniform_names(block: Block, known: Iterable[str],
+                  apart: Set[str] = frozenset()) -> set[str]:
+    """Names in `block` that depend only on literals and the `known` names.
+
+    None of those in `apart` is one, nor what depends on them.
+    """
     found = set(known)
-    _visit(block, found)
+    _visit(block, found, apart)
     return found
 
 
@@ -40,34 +44,35 @@ def _all(values: Iterable[Value], known: set[str]) -> bool:
     return all(isinstance(v, Literal) or v in known for v in values)
 
 
-def _visit(block: Block, known: set[str]) -> None:
+def _visit(block: Block, known: set[str], apart: Set[str]) -> None:
     for s in block.statements:
         match s:
             case Let():
                 if s.op not in OWN and _all(s.args, known) and not _apart(s):
-                    known.update(s.results)
+                    known.update(set(s.results) - apart)
             case If():
-                _visit(s.then, known)
-                _visit(s.orelse, known)
+                _visit(s.then, known, apart)
+                _visit(s.orelse, known, apart)
                 if _all((s.condition,), known):
                     known.update(r for r, a, b in zip(
                         s.results, s.then.yields, s.orelse.yields, strict=True)
-                        if _all((a, b), known))
+                        if r not in apart and _all((a, b), known))
             case For() | While():
-                _loop(s, known)
+                _loop(s, known, apart)
 
 
-def _loop(s: For | While, known: set[str]) -> None:
+def _loop(s: For | While, known: set[str], apart: Set[str]) -> None:
     """Iterate to a fixed point: carried values stay uniform until contradicted."""
     before = frozenset(known)
-    candidates = [_all((v,), known) for v in s.inits]
+    candidates = [_all((v,), known) and apart.isdisjoint((p, r))
+                  for v, p, r in zip(s.inits, s.params, s.results, strict=True)]
     while True:
         trial = set(before) | {p for p, c in zip(s.params, candidates, strict=True)
                                if c}
-        if isinstance(s, For) and _all((s.count,), trial):
+        if isinstance(s, For) and s.index not in apart and _all((s.count,), trial):
             trial.add(s.index)
         for region in regions(s):
-            _visit(region, trial)
+            _visit(region, trial, apart)
         kept = [c and _all((y,), trial) for c, y in
                 zip(candidates, s.body.yields, strict=True)]
         if not _leaves_together(s, trial):

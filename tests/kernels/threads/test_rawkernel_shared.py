@@ -1,39 +1,44 @@
 """Reverse mode through shared arrays, barriers and shuffles."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.config import config
+from nbfused.errors import GradientRaceError, NotDifferentiableError
+from tests.refusal import refused
 
 RANDOM = np.random.default_rng(24)
 
 
-def check(kernel, grid, block, given, results, step=1e-6):
-    """Compare what ``bwd`` adds with central differences of the kernel itself."""
-    given = [np.array(g, np.float64) if np.ndim(g) else g for g in given]
-    seeds = [RANDOM.standard_normal(r) for r in results]
+def slope(kernel, grid, block, given, seed, device):
+    """What ``bwd`` adds to the cotangents of the arrays in `given`."""
+    on = partial(nf.array, device=device)
+    pairs = [(on(g), on(0 * g)) if np.ndim(g) else g for g in given]
+    end = on(seed)
+    kernel.bwd[grid, block](*pairs, (on(np.zeros_like(seed)), end))
+    assert not nf.to_numpy(end).any()
+    return [nf.to_numpy(p[1]) if isinstance(p, tuple) else None for p in pairs]
 
-    def total(arrays):
-        made = [np.zeros(r) for r in results]
-        kernel[grid, block](*arrays, *made)
-        return sum(float((m * g).sum()) for m, g in zip(made, seeds, strict=True))
 
-    slopes = [np.zeros_like(g) if np.ndim(g) else None for g in given]
-    ends = [(np.zeros(r), g.copy()) for r, g in zip(results, seeds, strict=True)]
-    kernel.bwd[grid, block](*(g if s is None else (g, s) for g, s in zip(
-        given, slopes, strict=True)), *ends)
-    assert all(not g.any() for _, g in ends)
-    for k, (array, slope) in enumerate(zip(given, slopes, strict=True)):
-        if slope is None:
-            continue
-        for at in np.ndindex(array.shape):
-            sides = []
-            for h in (step, -step):
-                moved = [g.copy() if np.ndim(g) else g for g in given]
-                moved[k][at] += h
-                sides.append(total(moved))
-            wanted = (sides[0] - sides[1]) / (2 * step)
-            assert slope[at] == pytest.approx(wanted, rel=1e-6, abs=1e-7), (k, at)
+def check(kernel, grid, block, given, result, device, step=1e-6):
+    """Compare it with central differences of the kernel itself."""
+    seed = RANDOM.standard_normal(result)
+
+    def total(k, at, h):
+        moved = [np.array(g) if np.ndim(g) else g for g in given]
+        moved[k][at] += h
+        made = nf.array(np.zeros(result), device=device)
+        kernel[grid, block](*(nf.array(m, device=device) if np.ndim(m) else m
+                              for m in moved), made)
+        return (nf.to_numpy(made) * seed).sum()
+
+    for k, found in enumerate(slope(kernel, grid, block, given, seed, device)):
+        for at in np.ndindex(np.shape(given[k])) if found is not None else ():
+            wanted = (total(k, at, step) - total(k, at, -step)) / (2 * step)
+            assert found[at] == pytest.approx(wanted, rel=1e-6, abs=1e-7), (k, at)
 
 
 @nf.rawkernel(differentiable=True)
@@ -142,9 +147,30 @@ def left_early(x, n, y):
     nf.syncthreads()
     if i >= n:
         return
-    tile[t] = x[i] * 2.0
+    low = x[i] < 0.0
+    v = x[i] * tile[(t + 2) % 3]
     nf.syncthreads()
-    y[i] = tile[t] * tile[(t + 1) % 3]
+    tile[t] = 2.0 * v if low else v * v
+    nf.syncthreads()
+    if low:
+        v += 1.0
+    y[i] = tile[t] * tile[(t + 1) % 3] + v
+
+
+@nf.rawkernel(differentiable=True)
+def by_block(x, n, y):
+    """A branch that a block takes as a whole, with a loop of barriers in it."""
+    t, b = nf.threadIdx.x, nf.blockIdx.x
+    tile = nf.shared.array(4, "float64")
+    tile[t] = x[4 * b + t]
+    nf.syncthreads()
+    if b > 0:
+        for _ in range(n):
+            v = tile[(t + 1) % 4]
+            nf.syncthreads()
+            tile[t] = v * v
+            nf.syncthreads()
+    y[4 * b + t] = tile[t]
 
 
 @nf.rawkernel(differentiable=True)
@@ -160,6 +186,25 @@ def handed_on(x, n, y):
         now[t] = v
         nf.syncthreads()
     y[t] = now[t]
+
+
+@nf.rawkernel(differentiable=True)
+def in_place(x, y):
+    """What threads of a block hand on in an array of the launch."""
+    t, i, b = nf.threadIdx.x, nf.grid(1), 4 * nf.blockIdx.x
+    for _ in range(3):
+        v = y[b + (t + 1) % 4] * x[i]
+        nf.syncthreads()
+        y[i] = nf.sin(v)
+        nf.syncthreads()
+
+
+@nf.rawkernel(differentiable=True)
+def across(x, y):
+    i = nf.grid(1)
+    v = y[(i + 4) % 8] * x[i]
+    nf.syncthreads()
+    y[i] = v
 
 
 @nf.rawkernel(differentiable=True)
@@ -209,35 +254,151 @@ def gathered(x, places, y):
 
 ROW, WARP = RANDOM.standard_normal(16), RANDOM.standard_normal(64)
 CASES = {
-    "stencil": (stencil, 2, 8, [ROW], [(16,)]),
-    "transposed": (transposed, 1, (4, 3), [ROW[:12].reshape(3, 4)], [(4, 3)]),
-    "product": (product, 2, 8, [ROW], [(2,)]),
-    "softmax": (softmax, 2, 8, [ROW], [(16,)]),
-    "matmul": (matmul, (2, 2), (2, 2), [WARP[:20].reshape(4, 5), WARP[20:40].reshape(
-        5, 4), 5], [(4, 4)]),
-    "counted": (counted, 2, 8, [ROW], [(16,)]),
-    "places": (sorted_places, 1, 8, [ROW[:8]], [(8,)]),
-    "left early": (left_early, 2, 8, [ROW[:11], 11], [(11,)]),
-    "handed on": (handed_on, 1, 4, [ROW[:4], 300], [(4,)]),
-    "a warp's sum": (warp_sum, 1, 64, [WARP], [(64,)]),
-    "a warp's norm": (warp_norm, 1, 64, [WARP], [(64,)]),
-    "running": (running, 1, 64, [WARP], [(64,)]),
+    "stencil": (stencil, 2, 8, [ROW], 16),
+    "transposed": (transposed, 1, (4, 3), [ROW[:12].reshape(3, 4)], (4, 3)),
+    "product": (product, 2, 8, [ROW], 2),
+    "softmax": (softmax, 2, 8, [ROW], 16),
+    "matmul": (matmul, (2, 2), (2, 2), [WARP[:20].reshape(4, 5),
+                                        WARP[20:40].reshape(5, 4), 5], (4, 4)),
+    "counted": (counted, 2, 8, [ROW], 16),
+    "places": (sorted_places, 1, 8, [ROW[:8]], 8),
+    "left early": (left_early, 2, 8, [ROW[:11], 11], 11),
+    "by block": (by_block, 2, 4, [ROW[:8], 2], 8),
+    "handed on": (handed_on, 1, 4, [ROW[:4], 300], 4),
+    "a warp's sum": (warp_sum, 1, 64, [WARP], 64),
+    "a warp's norm": (warp_norm, 1, 64, [WARP], 64),
+    "running": (running, 1, 64, [WARP], 64),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equal_differences(name):
-    check(*CASES[name])
+def test_equal_differences(name, device):
+    check(*CASES[name], device)
 
 
-@pytest.mark.parametrize("lanes", [32, 41])
-def test_lanes_that_differ(lanes):
-    places = RANDOM.integers(0, 9, 32)
-    x, y, dx = WARP[:lanes], np.zeros(lanes), np.zeros(lanes)
-    g = RANDOM.standard_normal(lanes)
-    gathered.bwd[1, lanes]((x, dx), places, (y, g.copy()))
-    for k in range(lanes):
-        along, moved, change = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
-        along[k] = 1.0
-        gathered.fwd[1, lanes]((x, along), places, (moved, change))
-        assert dx[k] == pytest.approx(change @ g, rel=1e-12), k
+@pytest.mark.parametrize("lanes", [64, 41])
+def test_lanes_that_differ(lanes, device):
+    """On the cpu a lane that is not there gives nothing; CUDA leaves it open."""
+    if lanes != 64 and device != "cpu":
+        pytest.skip("lanes that are not there")
+    places, seed = RANDOM.integers(0, 20, 32), RANDOM.standard_normal(lanes)
+    on, found = partial(nf.array, device=device), []
+    x, zero = WARP[:lanes], np.zeros(lanes)
+    dx = on(zero)
+    gathered.bwd[1, lanes]((on(x), dx), on(places), (on(zero), on(seed)))
+    for along in np.eye(lanes):
+        change = on(zero)
+        gathered.fwd[1, lanes]((on(x), on(along)), on(places), (on(zero), change))
+        found.append(nf.to_numpy(change) @ seed)
+    assert nf.to_numpy(dx) == pytest.approx(found, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["stencil", "product", "left early", "counted",
+                                  "a warp's norm"])
+def test_second_derivatives(name, device):
+    """Products of the Hessian with a direction, by operations and by launches."""
+    kernel, grid, block, (x, *more), result = CASES[name]
+    weight = nf.array(RANDOM.standard_normal(result), device=device)
+    along = RANDOM.standard_normal(x.shape)
+    op = kernel.as_op(outputs={"y": ((result,), "float64")}, grid=grid, block=block)
+
+    def loss(x):
+        return (op(x, *more) * weight).sum()
+
+    def launched(x):
+        y = nf.Variable(nf.array(np.zeros(result), device=device))
+        kernel[grid, block](x, *more, y)
+        return (y * weight).sum()
+
+    on = partial(nf.array, device=device)
+    ends = [nf.to_numpy(nf.grad(loss)(on(x + s * along))) for s in (1e-5, -1e-5)]
+    wanted = (ends[0] - ends[1]) / 2e-5
+    for function in (loss, launched):
+        found = nf.hvp(function, (on(x),), (on(along),))
+        np.testing.assert_allclose(nf.to_numpy(found), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_arrays_that_a_block_reads_and_writes(device):
+    """Under debug too, which says so where another block touches an element."""
+    on = partial(nf.array, device=device)
+    x, start, seed = RANDOM.standard_normal((3, 8))
+    results = []
+    for debug in (False, True):
+        dx, dy = on(np.zeros(8)), on(seed)
+        with config.override(debug=debug):
+            in_place.bwd[2, 4]((on(x), dx), (on(start), dy))
+        results.append([nf.to_numpy(dx), nf.to_numpy(dy)])
+    found = []
+    for direction in np.eye(16).reshape(16, 2, 8):
+        change = on(direction[1])
+        in_place.fwd[2, 4]((on(x), on(direction[0])), (on(start), change))
+        found.append(nf.to_numpy(change) @ seed)
+    for result in results:
+        np.testing.assert_allclose(np.ravel(result), found, rtol=1e-12)
+    with config.override(debug=True), refused(GradientRaceError, "by one block and"):
+        across.bwd[2, 4]((on(x), on(seed)), (on(start), on(seed)))
+
+
+def test_a_16_bit_array_has_cotangents_in_float32(device):
+    @nf.rawkernel(differentiable=True)
+    def summed(x, y):
+        t = nf.threadIdx.x
+        tile = nf.shared.array(256, "float16")
+        tile[t] = x[t]
+        nf.syncthreads()
+        total = 0.0
+        for k in range(256):
+            total += tile[k]
+        y[t] = total
+
+    on = partial(nf.array, device=device)
+    x = RANDOM.standard_normal(256).astype(np.float16)
+    dx = on(np.zeros(256, np.float32))
+    summed.bwd[1, 256]((on(x), dx), (on(np.zeros(256, np.float32)),
+                                     on(np.full(256, 1 + 2**-10, np.float32))))
+    assert (nf.to_numpy(dx) == 256 + 0.25).all()
+
+
+def test_a_loop_of_barriers_that_some_threads_left_is_refused(device):
+    @nf.rawkernel(differentiable=True)
+    def left(x, n, y):
+        t = nf.threadIdx.x
+        if t >= n:
+            return
+        tile = nf.shared.array(8, "float64")
+        for _ in range(3):
+            tile[t] = x[t]
+            nf.syncthreads()
+            y[t] = tile[(t + 1) % 3]
+
+    x, y = (nf.array(np.ones(8), device=device) for _ in range(2))
+    with refused(NotDifferentiableError, "a barrier in a loop that not all threads"):
+        left.bwd[1, 8]((x, nf.zeros_like(x)), 5, (y, nf.zeros_like(y)))
+
+
+def test_many_values_that_a_block_has_in_common(device):
+    """The ninth of them had the name of a cast on the cpu."""
+    @nf.rawkernel
+    def common(x, a, y):
+        t, b = nf.threadIdx.x, a + 1
+        c = b * a + 2
+        d = c * b + 3
+        e = d * c + 4
+        f = e * d + 5
+        g = f * e + 6
+        h = g * f + 7
+        k = h * g + 8
+        tile = nf.shared.array(8, "float64")
+        tile[t] = x[t]
+        nf.syncthreads()
+        high = tile[(t + c + d + e + f + g + h) % 8] > 0.5
+        nf.syncthreads()
+        y[t] = k if high else 1.0 * h
+
+    x, y = RANDOM.uniform(size=8), nf.array(np.zeros(8), device=device)
+    common[1, 8](nf.array(x, device=device), 1, y)
+    c = [1, 2]
+    for n in range(2, 9):
+        c.append(c[-1] * c[-2] + n)
+    high = [x[(t + sum(c[2:8])) % 8] > 0.5 for t in range(8)]
+    assert nf.to_numpy(y).tolist() == [float(c[8] if h else c[7]) for h in high]

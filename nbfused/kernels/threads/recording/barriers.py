@@ -111,12 +111,11 @@ class _Cut(Builder):
         then, orelse = (sorted({r for x in parts[k][side] for r in x.results} & read(
             Block(tuple(x for part in parts[k + 1:] for x in part[side]), end)))
             for side, end in enumerate(ends))
-        yields = ((*then, *(_NOTHING for _ in orelse)),
-                  (*(_NOTHING for _ in then), *orelse))
-        found = self.branch(s.condition, *(
-            _renamed(Block(part, y), table)
-            for part, y, table in zip(parts[k], yields, tables, strict=True)),
-            stems=[*then, *orelse])
+        yields: tuple[tuple[Value, ...], ...] = (
+            (*then, *(_NOTHING for _ in orelse)), (*(_NOTHING for _ in then), *orelse))
+        first, second = (_renamed(Block(part, y), table) for part, y, table in zip(
+            parts[k], yields, tables, strict=True))
+        found = self.branch(s.condition, first, second, [*then, *orelse])
         tables[0].update(zip(then, found, strict=False))
         tables[1].update(zip(orelse, found[len(then):], strict=True))
 

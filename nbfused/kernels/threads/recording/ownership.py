@@ -1,8 +1,9 @@
 """Check that a thread alone touches what it changes and reads: ``NBFUSED_DEBUG=1``.
 
-Going backwards, each thread is in order, and nothing orders it with others.  An element
-that one thread changes and another one touches has no derivative, whatever order they
-ran in.  The kernel is run once more on copies, and notes who touches each element.
+Going backwards, each thread is in order, and nothing orders it with others but a
+barrier those of its block.  An element that one thread changes and another one touches
+has no derivative, whatever order they ran in.  The kernel is run once more on copies,
+and notes who touches each element: which thread, or which block if it has barriers.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from ....scalar.ir.nodes import (
     defined,
     literal,
     rewrite,
+    walk,
 )
-from ....scalar.ir.positions import launch_thread
+from ....scalar.ir.positions import launch_block, launch_thread
 from ....specs import Raw
 from ....specs.raw import WRITES
 from ..arguments import FlatArguments
@@ -67,10 +69,10 @@ def check_owners(spec: Raw, flat: FlatArguments, wanted: Sequence[bool],
                 (*spec.kinds, *("array",) * len(more)))
     run_on_copies(noted, leaves, sorted(spec.written), more, options)
     for a in arrays:
-        _check(spec.name, leaves[a].name, *(to_numpy(n.owner) for n in notes[a]))
+        _check(spec, leaves[a].name, *(to_numpy(n.owner) for n in notes[a]))
 
 
-def _check(kernel: str, name: str, owner: np.ndarray, adder: np.ndarray,
+def _check(spec: Raw, name: str, owner: np.ndarray, adder: np.ndarray,
            marks: np.ndarray) -> None:
     several = (marks & (_SEVERAL_OWNERS | _CHANGED)) == _SEVERAL_OWNERS | _CHANGED
     added = (owner != 0) & (adder != 0) & (
@@ -78,12 +80,18 @@ def _check(kernel: str, name: str, owner: np.ndarray, adder: np.ndarray,
     clash = several | added
     if clash.any():
         where = tuple(map(int, np.argwhere(clash)[0]))
+        who = "block" if _synchronizes(spec.function) else "thread"
         raise GradientRaceError(
-            f"{kernel}: element {where} of '{name}' is changed by one thread and "
-            f"touched by another, one of them thread {int(owner[where]) - 1}; an array "
-            "that is both read and written has a derivative where each thread keeps to "
+            f"{spec.name}: element {where} of '{name}' is changed by one {who} and "
+            f"touched by another, one of them {who} {int(owner[where]) - 1}; an array "
+            f"that is both read and written has a derivative where each {who} keeps to "
             "elements of its own. Read from one array and write to another, or give "
             "the kernel a rule")
+
+
+def _synchronizes(function: Function) -> bool:
+    return any(isinstance(s, Let) and s.op == "barrier" and s.attr == "block"
+               for s in walk(inline(function).body))
 
 
 @lru_cache(maxsize=256)
@@ -91,12 +99,13 @@ def _with_notes(function: Function, arrays: tuple[str, ...]) -> Function:
     """The function, which notes who touches the elements of `arrays`."""
     function = inline(function)
     b = Builder(defined(function.body) | set(function.params))
-    thread = b.add(launch_thread(b), literal(1), "thread")
+    number = launch_block(b) if _synchronizes(function) else launch_thread(b)
+    owner = b.add(number, literal(1), "owner")
 
     def note(s: Let) -> list[Statement]:
         if s.op not in WRITES | {"load"} or s.args[0] not in arrays:
             return [s]
-        return [*_noted(b, s, thread), s]
+        return [*_noted(b, s, owner), s]
 
     body = rewrite(function.body, note)
     more = tuple(f"{a}.{what}" for a in arrays for what in _NOTES)
@@ -105,7 +114,7 @@ def _with_notes(function: Function, arrays: tuple[str, ...]) -> Function:
                    body=Block((*b.statements, *body.statements), body.yields))
 
 
-def _noted(b: Builder, s: Let, thread: Value) -> list[Statement]:
+def _noted(b: Builder, s: Let, owner: Value) -> list[Statement]:
     """The notes of one access."""
     values = {"load": 0, "store": 1}.get(s.op, 2 if s.attr == "cas" else 1)
     index = s.args[1:len(s.args) - values]
@@ -113,10 +122,10 @@ def _noted(b: Builder, s: Let, thread: Value) -> list[Statement]:
     who, several = ("adder", _SEVERAL_ADDERS) if adds else ("owner", _SEVERAL_OWNERS)
     b.line = s.line
     with b.region() as found:
-        before = b.let("atomic", f"{s.args[0]}.{who}", *index, literal(0), thread,
+        before = b.let("atomic", f"{s.args[0]}.{who}", *index, literal(0), owner,
                        attr="cas")
         alone = b.let("logical_or", b.let("eq", before, literal(0)),
-                      b.let("eq", before, thread))
+                      b.let("eq", before, owner))
         mark = b.select(alone, literal(0), literal(several))
         if s.op != "load":
             mark = b.let("or", mark, literal(_CHANGED))

@@ -58,7 +58,6 @@ def with_recalls(function: Function, wanted: set[str],
     counters = _counters(function) - wanted if loads else set()
     if not found and not extremes and not counters:
         return function, _FIRST
-    _check_barriers(function, found, wanted)
     return _Recalls(function, {str(s.args[0]) for s in found}, extremes,
                     counters, shared).whole()
 
@@ -92,18 +91,6 @@ def _counters(function: Function) -> set[str]:
     return {str(s.args[0]) for s in walk(function.body) if isinstance(s, Let)
             and s.op == "atomic" and used.intersection(s.results)} & \
         raw_params(function)
-
-
-def _check_barriers(function: Function, loads: Sequence[Let], wanted: set[str]) -> None:
-    """Refuse what may pass from one thread to another, which flows back unordered."""
-    barrier = next((s for s in walk(function.body)
-                    if isinstance(s, Let) and s.op == "barrier"), None)
-    for s in loads:
-        if barrier is not None and s.args[0] in wanted:
-            raise refuse(function, s.line, f"{s.args[0]!r} is both read and written by "
-                         f"a kernel with a barrier (line {barrier.line}), so that one "
-                         "thread may read what another wrote, which has no derivative; "
-                         "make two kernels of it, or give the kernel a rule")
 
 
 @record(frozen=True)
