@@ -13,11 +13,17 @@ from nbfused.cuda.runtime import compile
 from nbfused.dispatch.bounds import NOTE, bounds_checked_raw
 from nbfused.errors import CompileError, RangeError
 from nbfused.gpu.raw_kernel import RawLauncher
-from nbfused.kernels.threads.recording.tapes import derivative_kernel
+from nbfused.kernels.threads.recording.tapes import derivative_kernel, shared_dtypes
 from nbfused.support.dtypes import DTYPES
 from tests.cuda.recorded import assembled
 from tests.kernels.threads.styles import bodies, cases, geometry, images
 from tests.kernels.threads.test_rawkernel_places import compacted
+from tests.kernels.threads.test_rawkernel_shared import (
+    gathered,
+    in_place,
+    matmul,
+    softmax,
+)
 from tests.raw_specs import spec_of
 
 try:
@@ -145,6 +151,14 @@ def test_composite_numbers_and_counted_places_assemble(name):
     else:
         kernel = cases.CASES[name].kernel
         given = [in_float32(v) for v in cases.CASES[name].arguments.values()]
+    codes, derived = assembled_with_derivative(kernel, given)
+    assert bool(derived.counted) == (name == "compacted")
+    assert len(codes) == 3 or not derived.counted
+    assert not any(".f64" in code for code in codes)
+
+
+def assembled_with_derivative(kernel, given):
+    """The code of a kernel, of ``bwd`` and of what records for it; and the latter."""
     taken = kernel.flatten(kernel.arguments(given, {}))
     spec, signature = spec_of(kernel, *given)
     floating = tuple(type(v) is Array and v.dtype.kind == "f" for v in taken.values)
@@ -153,19 +167,31 @@ def test_composite_numbers_and_counted_places_assemble(name):
     arrays = [v for v in taken.values if type(v) is Array]
     codes = [f"c{a.ndim}" for a in arrays]
     more = [f"c{a.ndim}" for a in arrays if a.dtype.kind == "f"]
-    tapes = [signature.inputs[spec.function.params.index(p)] for p in derived.tapes]
+    known = dict(zip(spec.function.params, signature.inputs, strict=True))
+    if derived.recorder is not None:
+        known |= shared_dtypes(derived.recorder.function)
+    tapes = [known[p] for p in derived.tapes]
     found = [(spec, signature.inputs, codes),
              (derived.spec, (*signature.inputs, *bars, *tapes),
               [*codes, *more, *("c2" for _ in tapes)])]
     if derived.recorder is not None:
         found.append((derived.recorder, (*signature.inputs, *tapes),
                       [*codes, *("c2" for _ in tapes)]))
-    assert bool(derived.counted) == (name == "compacted")
-    assert len(found) == 3 or not derived.counted
-    for each, types, layout in found:
-        text = raw.RawText(each.typed(types), Signature(types, (), (), tuple(layout)))
-        code, _ = assembled(text.kernel(256))
-        assert ".f64" not in code
+    return [assembled(raw.RawText(each.typed(types), Signature(
+        types, (), (), tuple(layout))).kernel(256))[0]
+        for each, types, layout in found], derived
+
+
+@pytest.mark.parametrize("kernel", [softmax, matmul, gathered, in_place])
+def test_what_passes_between_threads_assembles(kernel):
+    given = {"softmax": (1, 1), "matmul": (2, 2, None, 2), "gathered": (1, "i", 1),
+             "in_place": (1, 1)}[kernel.__name__]
+    codes, derived = assembled_with_derivative(kernel, [
+        5 if n is None else np.zeros(3, np.int32) if n == "i" else np.zeros((4,)*n)
+        for n in given])
+    assert bool(derived.tapes) == (kernel is not gathered)
+    waits = "shfl." if kernel is gathered else "bar."
+    assert all(waits in code for code in codes)
 
 
 def in_float32(value):

@@ -9,7 +9,7 @@ import random
 
 THREADS = 6
 #: Of a number: `{e}` is one, `{c}` an integer.
-EXPRESSIONS = ("{e} * {e}", "{e} - 0.5 * {e}", "nf.sin({e})", "nf.exp(-{e} * {e})",
+EXPRESSIONS = ("{e} * {e}", "{e} - 0.5 * {e}", "nf.sin({e})", "nf.tanh({e}) * {e}",
                "{e} / (1.5 + {e} * {e})", "max({e}, 0.3 * {e} - 0.1)")
 CONDITIONS = ("x[t] > 0.0", "t % 2 == 1", "a > 0.2", "t < n")
 SHUFFLES = ("nf.shfl_sync(ALL, {v}, {c})", "nf.shfl_down_sync(ALL, {v}, {c})",
