@@ -1,10 +1,11 @@
 """Examination of a function: whether its arguments say all that it does.
 
-Its code, and that of the functions it calls, may read arguments, constants of plain
-types, small arrays, and call what is known to have no effect: operations, transforms,
-functions of NumPy, `math` and a few of Python's own.  Everything else (attributes of
-objects, `print`, `global`, lists and dictionaries outside) leaves it unknown.  What is
-read from outside is compared before each call that relies on it.
+Its code, and that of the functions it calls, may read arguments, and outside constants
+of plain types, small arrays, lists and dictionaries of these; it may call what is known
+to have no effect: operations, transforms, functions of NumPy, `math` and a few of
+Python's own.  Everything else (attributes of objects, `print`, `global`) leaves it
+unknown.  What is read from outside is compared before each call that relies on it, and
+after the one that is noted: so a function that changes it is found out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import dis
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from operator import is_
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -34,7 +36,7 @@ __all__ = ["Outside", "examine"]
 #: Types of values that cannot change.
 _PLAIN = (NoneType, bool, int, float, complex, str, bytes, EllipsisType, slice)
 #: Most bytes of an array whose elements are compared at each call.
-_BYTES = 4096
+_BYTES = 1 << 16
 #: Most functions that are looked into.
 _FUNCTIONS = 32
 
@@ -96,8 +98,10 @@ class Outside:
         Small arrays among it.
     """
 
-    def __init__(self, read: list[_Read], arrays: list[np.ndarray]) -> None:
+    def __init__(self, read: list[_Read], containers: list[Any],
+                 arrays: list[np.ndarray]) -> None:
         self._read = [tuple(x) for x in read]
+        self._containers = [(x, _items(x)) for x in containers]
         self.arrays: list[np.ndarray] = arrays
         self._bytes = [x.tobytes() for x in arrays]
         self._layouts = [_layout(x) for x in arrays]
@@ -106,6 +110,10 @@ class Outside:
         """Compare: whether all of it is as it was."""
         for how, where, value in self._read:
             if how(*where) is not value:
+                return False
+        for x, items in self._containers:
+            now = _items(x)
+            if len(now) != len(items) or not all(map(is_, now, items)):
                 return False
         return not self.arrays or (
             [x.tobytes() for x in self.arrays] == self._bytes
@@ -117,7 +125,8 @@ def examine(function: Callable[..., Any]) -> Outside | None:
     found = _Examination()
     if not isinstance(function, FunctionType) or not found.function(function):
         return None
-    return Outside(found.read, list({id(x): x for x in found.arrays}.values()))
+    return Outside(found.read, found.containers,
+                   list({id(x): x for x in found.arrays}.values()))
 
 
 class _Examination:
@@ -125,6 +134,7 @@ class _Examination:
 
     def __init__(self) -> None:
         self.read: list[_Read] = []
+        self.containers: list[Any] = []
         self.arrays: list[np.ndarray] = []
         self._seen: set[FunctionType] = set()
 
@@ -136,9 +146,8 @@ class _Examination:
         if len(self._seen) > _FUNCTIONS or not f.__dict__.keys() <= {"__wrapped__"}:
             return False
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-        if _is_transform(f):  # its code is ours, and so are lists in its cells
-            made_of = [self._look(_content, (c,)) for c in cells.values()]
-            return all(self._value(tuple(x) if type(x) is list else x) for x in made_of)
+        if _is_transform(f):  # only what it was made of is not ours
+            return all(self._value(self._look(_content, (c,))) for c in cells.values())
         self._look(getattr, (f, "__code__"))
         defaults = self._look(getattr, (f, "__defaults__"))
         named = self._look(getattr, (f, "__kwdefaults__")) or {}
@@ -180,6 +189,13 @@ class _Examination:
         if kind is np.ndarray:
             self.arrays.append(x)
             return x.nbytes <= _BYTES and not x.dtype.hasobject
+        if kind is list or kind is dict:
+            known = any(x is one for one in self.containers)
+            self.containers.append(x)
+            return known or all(map(self._value, _items(x)))
+        if kind in _kernel_types():
+            self._look(getattr, (x, "rules", None))
+            return not self._look(getattr, (x, "gradcheck", False))
         if isinstance(x, np.ufunc) or id(x) in _known_callables():
             return True
         if isinstance(x, type):
@@ -206,6 +222,18 @@ def _is_transform(f: FunctionType) -> bool:
 
 _TRANSFORMS = {__name__.rpartition(".")[0] + "." + name
                for name in ("gradients", "jacobians", "vmap")}
+
+
+@lru_cache(maxsize=1)
+def _kernel_types() -> set[type]:
+    """Types of operations, also of those that users define: their code is frozen."""
+    OPS.fill()
+    return {type(x) for x in OPS.values()} - {FunctionType}
+
+
+def _items(x: Any) -> list[Any]:
+    """All that a list or dictionary holds, in its order."""
+    return [*x, *x.values()] if type(x) is dict else x[:]
 
 
 def _content(cell: Any) -> Any:

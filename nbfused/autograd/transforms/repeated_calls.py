@@ -118,9 +118,7 @@ class RepeatedCalls:
         if known.outside.same():
             self._left = _PATIENCE
             return found
-        self._known = None
-        self._left -= 1
-        self._possible = self._left > 0
+        self._lose()
         return None
 
     def forget(self, reading: Reading) -> None:
@@ -150,11 +148,19 @@ class RepeatedCalls:
              repeated: Repeated | None) -> None:
         """Keep a replay, unless the call has changed what is read outside."""
         known = self._known
-        if known is None or known.outside is not outside or not outside.same():
+        if not outside.same():
+            self._lose()
+        if known is None or known is not self._known or known.outside is not outside:
             return
         if len(known.replays) >= _LIMIT:
             known.replays.clear()
         known.replays[reading.key] = repeated
+
+    def _lose(self) -> None:
+        """Forget all replays, as what is read outside is another."""
+        self._known = None
+        self._left -= 1
+        self._possible = self._left > 0
 
 
 def _read(x: Any, key: list[Hashable], arrays: list[np.ndarray]) -> bool:
