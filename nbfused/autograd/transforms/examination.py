@@ -35,8 +35,8 @@ __all__ = ["Outside", "examine"]
 
 #: Types of values that cannot change.
 _PLAIN = (NoneType, bool, int, float, complex, str, bytes, EllipsisType, slice)
-#: Most bytes of an array whose elements are compared at each call.
-_BYTES = 1 << 16
+#: Most bytes of all arrays outside, whose elements are compared at each call.
+_BYTES = 1 << 17
 #: Most functions that are looked into.
 _FUNCTIONS = 32
 
@@ -52,8 +52,9 @@ _NUMPY = tuple(getattr(np, name) for name in (
     "trace", "transpose", "tril", "triu", "var", "vdot", "where", "zeros_like"))
 _LINEAR_ALGEBRA = tuple(getattr(np.linalg, name) for name in (
     "cholesky", "det", "inv", "norm", "slogdet", "solve"))
-_PYTHON = (abs, all, any, bool, complex, dict, divmod, enumerate, float, int, len, list,
-           map, max, min, pow, range, reversed, round, slice, sorted, sum, tuple, zip)
+_PYTHON = (abs, all, any, bool, complex, dict, divmod, enumerate, float, int,
+           isinstance, len, list, map, max, min, pow, range, reversed, round, slice,
+           sorted, str, sum, tuple, zip)
 
 #: Attributes of values that are arguments or computed, beside those of arrays.
 _OF_CONTAINERS = {"append", "extend", "get", "index", "insert", "items", "keys", "pop",
@@ -125,8 +126,10 @@ def examine(function: Callable[..., Any]) -> Outside | None:
     found = _Examination()
     if not isinstance(function, FunctionType) or not found.function(function):
         return None
-    return Outside(found.read, found.containers,
-                   list({id(x): x for x in found.arrays}.values()))
+    arrays = list({id(x): x for x in found.arrays}.values())
+    if sum(x.nbytes for x in arrays) > _BYTES:
+        return None
+    return Outside(found.read, found.containers, arrays)
 
 
 class _Examination:
@@ -188,7 +191,7 @@ class _Examination:
             return all(map(self._value, x))
         if kind is np.ndarray:
             self.arrays.append(x)
-            return x.nbytes <= _BYTES and not x.dtype.hasobject
+            return not x.dtype.hasobject
         if kind is list or kind is dict:
             known = any(x is one for one in self.containers)
             self.containers.append(x)
@@ -199,7 +202,7 @@ class _Examination:
         if isinstance(x, np.ufunc) or id(x) in _known_callables():
             return True
         if isinstance(x, type):
-            return issubclass(x, np.generic)
+            return issubclass(x, np.generic) or x in (np.ndarray, Variable)
         if kind is BuiltinFunctionType:
             return getattr(math, x.__name__, None) is x
         return kind is FunctionType and self.function(x)
