@@ -50,7 +50,8 @@ class Level:
     arguments
         The placeholders that the function was called with.
     recorder
-        Notes what is computed, where that is to be repeated without the function.
+        Notes what is computed, where that is to be repeated without the function.  None
+        from when on something depends on what placeholders hold, or changes it.
     """
 
     def __init__(self, name: str, size: int, like: Any) -> None:
@@ -65,7 +66,11 @@ class Level:
     def lift(self, x: Any) -> Any:
         """An array or Variable that is the same for all samples, as a placeholder."""
         own = isinstance(x, Batched) and x.level is self
-        return x if own or isinstance(x, NUMBERS) else self.hold(x)
+        if own or isinstance(x, NUMBERS):
+            return x
+        if self.recorder is not None:
+            self.recorder.plain(x)
+        return self.hold(x)
 
     def hold(self, x: Any, batched: bool = False) -> Batched:
         """A placeholder for an array."""
@@ -197,8 +202,8 @@ class Batched(Traced, Variable):
         like = like_data(self.held)
         made = like.constant(host, given) if isinstance(like, Traced) else array_like(
             host, like)
-        if self.level.recorder is not None and not given:
-            self.level.recorder.constant(made)
+        if self.level.recorder is not None:
+            self.level.recorder.plain(made)
         return self.level.hold(made)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],

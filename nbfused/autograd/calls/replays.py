@@ -23,6 +23,9 @@ from .sample_plans import DirectCall, SamplePlan, is_plain_number, sample_key
 
 __all__ = ["Recorder", "Replay"]
 
+#: Most bytes of an array that is kept as a constant of a replay.
+_BYTES = 1 << 17
+
 
 class _Step(NamedTuple):
     """A call, the places of its inputs and of its results.
@@ -53,6 +56,12 @@ class Recorder:
     outside
         Arrays that it may read from globals and closures.
 
+    Notes
+    -----
+    An array that the function reads or makes outside of the placeholders follows from
+    what is compared before a replay.  It is copied when a kernel reads it, as the
+    function may write to it before and after.
+
     Attributes
     ----------
     failed
@@ -68,17 +77,17 @@ class Recorder:
         self.failed: bool = not all(type(x) is np.ndarray for x in arguments) or \
             len({*map(id, arguments), *map(id, outside)}) < \
             len(arguments) + len(outside)  # which of two it reads is not known
+        #: Arrays that are no placeholders', by their identity.
+        self._plain: dict[int, Any] = {}
         for x in arguments:
             self._add(x)
-        for x in outside:
-            self.constant(x)
 
     def note(self, spec: Spec, held: Sequence[Any], has: tuple[bool, ...],
              dtypes: Any, made: Sequence[Any]) -> None:
         """Note that a spec was run; `has` marks inputs with an axis of samples."""
         if self.failed:
             return
-        places = [self._place(x) for x in held]
+        places = [self._input(x) for x in held]
         if None in places or not all(type(x) is np.ndarray for x in made):
             self.failed = True
             return
@@ -100,13 +109,14 @@ class Recorder:
         self._steps.append(_Step(lambda: (make(),), [], len(self._values), 1, True))
         self._add(x)
 
-    def constant(self, x: Any) -> None:
-        """Note an array that is the same in each call."""
-        self._values[self._add(x)] = x
+    def plain(self, x: Any) -> None:
+        """Note an array that no placeholder held until now."""
+        if type(x) is np.ndarray and x.nbytes <= _BYTES:
+            self._plain[id(x)] = ref(x)
 
     def check(self, check: Callable[[Any], Any], x: Any) -> None:
         """Note that values were checked."""
-        place = self._place(x)
+        place = self._input(x)
         if place is None:
             self.failed = True
             return
@@ -159,10 +169,19 @@ class Recorder:
         self._values.append(x)
         return len(self._values) - 1
 
-    def _place(self, x: Any) -> int | None:
+    def _input(self, x: Any) -> int | None:
         """The place of an input; None for an array of unknown origin."""
         if is_plain_number(x):
             return self._constant(x)
+        place = self._place(x)
+        plain = self._plain.get(id(x))
+        if place is not None or plain is None or plain() is not x:
+            return place
+        copied = x.copy(order="K")  # as it is now
+        return self._constant(copied) if copied.strides == x.strides else None
+
+    def _place(self, x: Any) -> int | None:
+        """The place of what was computed, or of an argument."""
         known = self._places.get(id(x))
         return known[1] if known is not None and known[0]() is x else None
 

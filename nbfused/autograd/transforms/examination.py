@@ -42,14 +42,15 @@ _FUNCTIONS = 32
 
 #: Functions of NumPy that depend on their arguments only; so do all its ufuncs.
 _NUMPY = tuple(getattr(np, name) for name in (
-    "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average",
-    "broadcast_to", "clip", "concatenate", "cross", "cumprod", "cumsum", "diag",
-    "diagonal", "diff", "dot", "einsum", "expand_dims", "flip", "full_like", "inner",
-    "kron", "linspace", "matmul", "max", "mean", "median", "min", "moveaxis", "nanmax",
-    "nanmean", "nanmin", "nansum", "ones_like", "outer", "pad", "prod", "ravel",
-    "repeat", "reshape", "roll", "round", "shape", "size", "sort", "split", "squeeze",
-    "stack", "std", "sum", "swapaxes", "take", "take_along_axis", "tensordot", "tile",
-    "trace", "transpose", "tril", "triu", "var", "vdot", "where", "zeros_like"))
+    "all", "amax", "amin", "any", "arange", "argmax", "argmin", "argsort", "array",
+    "asarray", "average", "broadcast_to", "clip", "concatenate", "cross", "cumprod",
+    "cumsum", "diag", "diagonal", "diff", "dot", "einsum", "expand_dims", "eye", "flip",
+    "full", "full_like", "identity", "inner", "kron", "linspace", "matmul", "max",
+    "mean", "median", "min", "moveaxis", "nanmax", "nanmean", "nanmin", "nansum",
+    "ones", "ones_like", "outer", "pad", "prod", "ravel", "repeat", "reshape", "roll",
+    "round", "shape", "size", "sort", "split", "squeeze", "stack", "std", "sum",
+    "swapaxes", "take", "take_along_axis", "tensordot", "tile", "trace", "transpose",
+    "tril", "triu", "var", "vdot", "where", "zeros", "zeros_like"))
 _LINEAR_ALGEBRA = tuple(getattr(np.linalg, name) for name in (
     "cholesky", "det", "inv", "norm", "slogdet", "solve"))
 _PYTHON = (abs, all, any, bool, complex, dict, divmod, enumerate, float, int,
@@ -124,7 +125,7 @@ class Outside:
 def examine(function: Callable[..., Any]) -> Outside | None:
     """Find what a function reads from outside; None if it may do or need more."""
     found = _Examination()
-    if not isinstance(function, FunctionType) or not found.function(function):
+    if not found.value(function):
         return None
     arrays = list({id(x): x for x in found.arrays}.values())
     if sum(x.nbytes for x in arrays) > _BYTES:
@@ -150,12 +151,12 @@ class _Examination:
             return False
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         if _is_transform(f):  # only what it was made of is not ours
-            return all(self._value(self._look(_content, (c,))) for c in cells.values())
+            return all(self.value(self._look(_content, (c,))) for c in cells.values())
         self._look(getattr, (f, "__code__"))
         defaults = self._look(getattr, (f, "__defaults__"))
         named = self._look(getattr, (f, "__kwdefaults__")) or {}
-        if not self._value(defaults) or not all(
-                self._value(self._look(named.get, (name,))) for name in named):
+        if not self.value(defaults) or not all(
+                self.value(self._look(named.get, (name,))) for name in named):
             return False
         return all(path is not None and self._path(f, cells, path)
                    for path in dict.fromkeys(_paths(f.__code__, frozenset(cells))))
@@ -180,22 +181,22 @@ class _Examination:
             x = self._look(getattr, (x, attributes.pop(0), _MISSING))
         if attributes and not isinstance(x, (np.ndarray, np.generic, np.dtype)):
             return False
-        return self._value(x) and _are_read(attributes)
+        return self.value(x) and _are_read(attributes)
 
-    def _value(self, x: Any) -> bool:
+    def value(self, x: Any) -> bool:
         """Whether a value outside cannot change unseen, and has no effect if called."""
         kind = type(x)
         if kind in _PLAIN or isinstance(x, (np.generic, np.dtype)):
             return True
         if kind is tuple:
-            return all(map(self._value, x))
+            return all(map(self.value, x))
         if kind is np.ndarray:
             self.arrays.append(x)
             return not x.dtype.hasobject
         if kind is list or kind is dict:
             known = any(x is one for one in self.containers)
             self.containers.append(x)
-            return known or all(map(self._value, _items(x)))
+            return known or all(map(self.value, _items(x)))
         if kind in _kernel_types():
             self._look(getattr, (x, "rules", None))
             return not self._look(getattr, (x, "gradcheck", False))

@@ -272,6 +272,47 @@ def test_a_change_of_what_is_outside(replays):
         np.testing.assert_array_equal(found, X * k)
 
 
+def test_an_array_outside_that_is_written_to_and_restored(replays):
+    scratch = np.zeros(3)
+
+    def weighted(x):
+        scratch[0] = 2.0
+        y = x * scratch
+        scratch[0] = 0.0
+        return y + x * scratch
+
+    for found in calls(nf.vmap(weighted), (X,)):
+        np.testing.assert_array_equal(found, X * [2.0, 0.0, 0.0])
+    assert replays == [True, True]
+
+
+def test_arrays_that_the_function_makes(replays):
+    def one_hot(x, label):
+        table = np.eye(3)
+        table[0] = 5.0
+        chosen = x * (np.arange(3) == label) + x[[2, 0, 1]] * table[0]
+        table[0] = 0.0
+        return chosen
+
+    mapped, labels = nf.vmap(one_hot), np.array([0, 1, 2, 0, 1, 2])
+    calls(mapped, (X, labels))
+    assert replays == [True, True]
+    for own in (labels[::-1].copy(), labels):
+        np.testing.assert_allclose(
+            mapped(X, own), X * (np.arange(3) == own[:, None])
+            + 5 * X[:, [2, 0, 1]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [
+    lambda w: w.nonzero()[0].shape[0], lambda w: w.argsort()[0],
+    lambda w: w.cumsum()[2]])
+def test_what_depends_on_the_elements_of_a_shared_argument(count):
+    mapped = nf.vmap(lambda w, x: x * count(w), in_axes=(None, 0))
+    for w in (TABLE, TABLE, TABLE, TABLE[::-1] * [0.0, 1.0, 1.0], TABLE * [1, 0, 0]):
+        np.testing.assert_allclose(mapped(np.ascontiguousarray(w), X), X * count(w),
+                                   rtol=1e-12)
+
+
 def test_conditions_on_values_are_refused_at_each_call():
     mapped = nf.vmap(lambda x: x if x[0] > 0 else -x)
     for _ in range(4):
