@@ -62,6 +62,7 @@ def host_of(x: Any, name: str) -> np.ndarray:
         They are not known yet, in `nf.fuse`.
     """
     if isinstance(x, Batched) and not x.batched:  # the same for all samples
+        x.level.recorder = None
         x = x.detach().held
     if isinstance(x, Traced):
         raise no_operation(

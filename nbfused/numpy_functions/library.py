@@ -165,6 +165,7 @@ def _of_samples(function: Callable[..., Any], arrays: Sequence[Any],
     The functions work along axes that are counted from the end.
     """
     level = next(x.level for x in arrays if isinstance(x, Batched))
+    level.recorder = None  # what it does may depend on the elements
     many = any(isinstance(x, Batched) and x.batched for x in arrays)
     before = RECORDING.get()
     RECORDING.set(level.recording)  # as it is around the `vmap`

@@ -28,6 +28,7 @@ from ..recording import RECORDING
 from ..tape import apply, record_traced
 from ..variable import Variable
 from .batched_changes import assign, in_place
+from .replays import Recorder
 from .samples import run_planned
 
 __all__ = ["LEVEL", "SAMPLE_RULES", "Batched", "Level"]
@@ -48,6 +49,9 @@ class Level:
         Whether the tape outside records.
     arguments
         The placeholders that the function was called with.
+    recorder
+        Notes what is computed, where that is to be repeated without the function.  None
+        from when on something depends on what placeholders hold, or changes it.
     """
 
     def __init__(self, name: str, size: int, like: Any) -> None:
@@ -57,11 +61,16 @@ class Level:
         self.recording: bool | None = RECORDING.get()
         self.running = True
         self.arguments: Sequence[Batched] = ()
+        self.recorder: Recorder | None = None
 
     def lift(self, x: Any) -> Any:
         """An array or Variable that is the same for all samples, as a placeholder."""
         own = isinstance(x, Batched) and x.level is self
-        return x if own or isinstance(x, NUMBERS) else self.hold(x)
+        if own or isinstance(x, NUMBERS):
+            return x
+        if self.recorder is not None:
+            self.recorder.plain(x)
+        return self.hold(x)
 
     def hold(self, x: Any, batched: bool = False) -> Batched:
         """A placeholder for an array."""
@@ -86,6 +95,8 @@ class Level:
                 run_planned(spec, held, has, self.size, dtypes)
         finally:
             RECORDING.set(before)
+        if self.recorder is not None:
+            self.recorder.note(spec, held, has, dtypes, made)
         return tuple([self.hold(x, any(has)) for x in made])
 
 
@@ -182,6 +193,8 @@ class Batched(Traced, Variable):
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Batched:
         """Zeros of another shape and dtype, the same for all samples."""
         held = zeros(shape, dtype, like_data(self.held))
+        if self.level.recorder is not None:
+            self.level.recorder.zeros(held, shape, dtype)
         return self.level.hold(held)
 
     def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
@@ -189,6 +202,8 @@ class Batched(Traced, Variable):
         like = like_data(self.held)
         made = like.constant(host, given) if isinstance(like, Traced) else array_like(
             host, like)
+        if self.level.recorder is not None:
+            self.level.recorder.plain(made)
         return self.level.hold(made)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
@@ -222,8 +237,10 @@ class Batched(Traced, Variable):
         """Check all samples."""
         if isinstance(self.held, Traced):
             self.held.record_check(check)
-        else:
-            check(self.held)
+            return
+        check(self.held)
+        if self.level.recorder is not None:
+            self.level.recorder.check(check, self.held)
 
     @property
     def extents(self) -> tuple[int, ...]:

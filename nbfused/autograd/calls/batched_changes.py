@@ -60,6 +60,7 @@ def assign(x: Batched, index: Any, value: Any) -> None:
 
 def _replace(x: Batched, made: Any, what: str) -> None:
     """Make `x` what was computed, and with it all that shows the same elements."""
+    x.level.recorder = None  # changes are made by the function itself
     made = _fitting(x, made, what)
     base, *views = _chain(x, what)
     _check_root(base, what)

@@ -1,12 +1,14 @@
 """Transforms of functions: derivatives of them, and functions of many samples.
 
-=============== ======================================================================
-`forward_rules` `custom_jvp` and `stop_gradient`
-`gradients`     `grad`, `value_and_grad`, `vjp`, `jvp`
-`jacobians`     `jacrev`, `jacfwd`, `hessian`, products with them, `linearize`
-`sample_rules`  functions with rules of their own inside of `vmap`
-`vmap`          functions of one sample on many at once
-=============== ======================================================================
+================ =====================================================================
+`examination`    whether a function's arguments say all that it does
+`forward_rules`  `custom_jvp` and `stop_gradient`
+`gradients`      `grad`, `value_and_grad`, `vjp`, `jvp`
+`jacobians`      `jacrev`, `jacfwd`, `hessian`, products with them, `linearize`
+`repeated_calls` calls of a mapped function that earlier ones foretell
+`sample_rules`   functions with rules of their own inside of `vmap`
+`vmap`           functions of one sample on many at once
+================ =====================================================================
 """
 
 from . import sample_rules as sample_rules  # its rules enter their table

@@ -73,6 +73,7 @@ def _recorded_outside(level: Level, args: Sequence[Any]) -> bool:
 
 def _of_all_samples(rule: custom_vjp, level: Level, args: Sequence[Any]) -> Any:
     """The results for all samples, by a rule that the tape outside sees."""
+    level.recorder = None
     axes = tuple([0 if isinstance(x, Batched) and x.batched else None for x in args])
     before = RECORDING.get()
     RECORDING.set(level.recording)

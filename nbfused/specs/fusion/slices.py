@@ -18,6 +18,7 @@ from ...scalar.ir.nodes import Block, Function, Let, literal, walk
 from ...scalar.ir.nodes import Value as Scalar
 from ...scalar.language.vocabulary import OPS
 from ..base import Shape
+from ..contract import Contract
 from ..map import Map
 from ..reduce import Reduce
 from ..shapes import broadcast_shapes
@@ -197,6 +198,8 @@ class _Lowering:
         views = [r for v in source.outputs for r in self.readers.get(v, ())]
         if not all(map(self._leads_to_maps, views)):
             return False
+        if self._ends_product(source) and any(map(self._is_repeated, views)):
+            return False  # its epilogue computes each element once
         if len(views) == 1 and not self.results.intersection(source.outputs):
             return True
         if self.results.intersection(source.outputs) and self._is_shown(node):
@@ -209,6 +212,23 @@ class _Lowering:
             prod(r.outputs[0].shape) for r in views) <= prod(source.outputs[0].shape)
         count = 1 if apart else count
         return count*statements <= _STATEMENTS and count*arrays <= _ARRAYS
+
+    def _ends_product(self, node: Node) -> bool:
+        """Whether a Map can be computed where a product stores its elements."""
+        shape = node.outputs[0].shape
+        makers = [x.node for x in node.inputs
+                  if isinstance(x, Value) and x.node is not None and x.shape == shape]
+        return any(isinstance(maker.spec, Contract) or (
+            is_pure_map(maker) and self._ends_product(maker)) for maker in makers)
+
+    def _is_repeated(self, node: Node) -> bool:
+        """Whether a Map reads a view for more points than the view has."""
+        if not isinstance(node.spec, View):
+            return False
+        (x,) = node.outputs
+        return any(self._is_repeated(r) or (
+            isinstance(r.spec, Map) and prod(r.outputs[0].shape) > prod(x.shape))
+            for r in self.readers.get(x, ()))
 
     def _is_shown(self, node: Node) -> bool:
         """Whether a view, or one of it, is a result."""

@@ -194,3 +194,13 @@ def test_gradients_of_slices_with_steps_have_plans(function):
         np.testing.assert_allclose(fused(x), expected, rtol=1e-12)
     (plan,) = fused._plans._states.values()
     assert isinstance(plan, Plan)
+
+
+def test_a_map_of_a_product_is_not_computed_for_each_point_that_reads_it():
+    def outer(x, w):
+        return x[:, :, None] * np.tanh(x @ w)[:, None, :]
+
+    fused, w = nf.fuse(outer), RNG.normal(size=(9, 4))
+    found = fused.explain(X, w)
+    assert ["tanh" in launch.operations for launch in found] == [True, False]
+    np.testing.assert_allclose(fused(X, w), outer(X, w), rtol=1e-12)
