@@ -13,6 +13,8 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.testing import gradcheck, gradients
 
+pytestmark = pytest.mark.interpreted
+
 
 def normal(*shape):
     return np.random.default_rng(len(shape) * 100 + sum(shape)).normal(size=shape)

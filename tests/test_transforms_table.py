@@ -13,6 +13,8 @@ import pytest
 import nbfused as nf
 from tests.variants import sampled_together
 
+pytestmark = pytest.mark.interpreted
+
 
 def function(x):
     return nf.ops.multiply(nf.ops.sin(x), nf.ops.square(x))

@@ -2,20 +2,24 @@
 
 Values are those on NumPy arrays, gradients those of finite differences.  It runs in a
 process of its own, as SciPy reads ``SCIPY_ARRAY_API`` when it is imported:
-``SCIPY_ARRAY_API=1 python -m tests.array_api.scipy_functions`` prints the errors.
+``SCIPY_ARRAY_API=1 python -m tests.array_api.scipy_functions`` prints the errors, with
+``interpreted`` behind it those of interpreted kernels.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 import nbfused as nf
+from tests.plugin.nbfused_interpreter import InterpreterBackend
 
 __all__ = ["FUNCTIONS", "VALUES"]
 
@@ -183,4 +187,6 @@ def errors() -> dict[str, str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # SciPy's, of small samples
-    print(json.dumps(errors()))
+    with nf.use_backend(InterpreterBackend()) if "interpreted" in sys.argv \
+            else nullcontext():
+        print(json.dumps(errors()))

@@ -16,6 +16,8 @@ from nbfused.errors import KernelTypeError, TapeError
 from .cases import array
 from .oracle import as_ours, as_theirs, host, xp
 
+pytestmark = pytest.mark.interpreted
+
 strategies = make_strategies_namespace(xp)
 F, WHOLE, B = array("float64", 2, 3), array("int64", 2, 3), array("bool", 2, 3)
 

@@ -16,6 +16,8 @@ from tests.variants import sampled
 from .cases import ELEMENTWISE, OTHERS, SPECIAL
 from .oracle import Case, compare, function, host, names, parameters, strict, xp
 
+pytestmark = pytest.mark.interpreted
+
 #: Names of the standard 2025.12, which come after the one that is here.
 LATER = {"broadcast_shapes", "isin", "linalg.eig", "linalg.eigvals"}
 DTYPES = xp.__array_namespace_info__().dtypes()
@@ -123,6 +125,7 @@ def test_limits():
         xp.finfo(xp.asarray([1]))
 
 
+@pytest.mark.compiled
 def test_information():
     info, theirs = xp.__array_namespace_info__(), strict.__array_namespace_info__()
     assert info.capabilities() == theirs.capabilities()

@@ -8,6 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(3)
 X, Y = RNG.standard_normal((2, 5, 4))
 

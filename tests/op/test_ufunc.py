@@ -8,6 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, OverlapError, ShapeError
 
+pytestmark = pytest.mark.interpreted
+
 X = np.random.default_rng(0).uniform(-3, 3, (3, 4))
 Y = np.random.default_rng(1).uniform(-3, 3, (3, 4))
 MASK = X > Y

@@ -10,6 +10,8 @@ from nbfused.errors import KernelTypeError, RangeError, ShapeError
 from nbfused.ops import add_at, set_at
 from nbfused.testing import gradcheck
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(6.0)
 REPEATED = np.array([0, 2, 2])
 

@@ -5,6 +5,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_repeated_rows_add_up_in_float32(dtype, device):
@@ -95,6 +97,7 @@ def test_results_are_stored_where_asked(call, dtype):
         call(x, out=np.zeros((9, 9)))
 
 
+@pytest.mark.compiled
 def test_more_rows_than_float16_counts():
     labels = np.arange(70_000) % 2
     loss = nf.ops.cross_entropy(np.zeros((70_000, 2), np.float16), labels,

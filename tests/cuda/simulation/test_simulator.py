@@ -31,7 +31,7 @@ PARTS = [("maps", "reductions", "products"), ("rows",), ("long",),
          ("split",), ("layer_norm", "sum"), ("split_more",), OPS]
 
 
-@pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:5]), ids="+".join)
+@pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:3], PARTS[4]), ids="+".join)
 def test_every_skeleton(given):
     said = simulate(*given)
     assert re.search(r"^\d+ kernels, [1-9]\d* launches, 0 failures$", said,

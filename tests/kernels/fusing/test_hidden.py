@@ -15,6 +15,8 @@ from nbfused.errors import (
     ShapeError,
 )
 
+pytestmark = pytest.mark.interpreted
+
 X = np.random.default_rng(0).normal(size=(6, 4))
 W = np.random.default_rng(1).normal(size=(4, 3))
 PAIR = {"w": W + 1, "b": [np.ones(3), 2.0]}

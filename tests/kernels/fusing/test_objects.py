@@ -12,6 +12,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError
 
+pytestmark = pytest.mark.interpreted
+
 X = np.random.default_rng(0).normal(size=(6, 4))
 SCALE = 2.0
 

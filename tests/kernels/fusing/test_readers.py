@@ -13,7 +13,8 @@ import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import KernelTypeError, OverlapError, RangeError, ReadOnlyError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 Pair = namedtuple("Pair", "a b")
 Other = namedtuple("Other", "b a")

@@ -105,7 +105,7 @@ def check(seed, device, recorded):
     return "recorded"
 
 
-@pytest.mark.parametrize("seed", sampled(range(8), 0, 1))
+@pytest.mark.parametrize("seed", sampled(range(8), 1))
 def test_a_random_kernel(seed, device):
     check(seed, device, seed % 4 == 0)
 

@@ -74,7 +74,7 @@ def check(seed, device, second):
     return "second"
 
 
-@pytest.mark.parametrize("seed", sampled(range(6), 0, 1))
+@pytest.mark.parametrize("seed", sampled(range(6), 1))
 def test_a_random_kernel(seed, device):
     check(seed, device, seed % 3 == 0)
 

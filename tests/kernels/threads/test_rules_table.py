@@ -11,7 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NotDifferentiableError
 from tests.refusal import refused
-from tests.variants import sampled_together
+from tests.variants import sampled, sampled_together
 
 X, Y = np.array([0.5, 2.0, -1.5]), np.array([3.0, -1.0, 0.5])
 OLD, NEW = 2.0, 3.0
@@ -133,7 +133,7 @@ def test_reverse_forward_and_second_order(rules, decorate, place, specialised, d
         np.testing.assert_allclose(nf.to_numpy(found), slope, atol=1e-12)
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", sampled(RULES, "vjp"))
 def test_specialised_from_outside(rules, device):
     f = function(rules, nf.func, OLD)
     for place in (call(f), branch(f)):
@@ -141,7 +141,7 @@ def test_specialised_from_outside(rules, device):
         check_first(place, OLD, device)
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", sampled(RULES, "recursive vjp", "jvp"))
 def test_functions_in_kernels(rules, device):
     f = function(rules, nf.func, OLD)
     for c, op in ((OLD, in_kernel(f)), (NEW, in_kernel(nf.specialize(f, C=NEW)))):

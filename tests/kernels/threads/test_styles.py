@@ -21,8 +21,7 @@ from tests.variants import sampled
 #: They enter the table when they are imported.
 MODULES = (bodies, crowds, fields, geometry, images, rays, solids)
 #: Those that say most: a compiled pair of kernels takes a second.
-FIRST = ("springs", "rigid", "skinned", "advect", "marching_squares", "hits",
-         "warped", "gyroscopes")
+FIRST = ("springs", "skinned", "advect", "marching_squares", "warped")
 
 
 def parts(value):

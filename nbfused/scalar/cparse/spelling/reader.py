@@ -44,10 +44,13 @@ class Reader:
 
     def peek(self, ahead: int = 0) -> str:
         """The next token but spaces, `ahead` of the one after `at`."""
-        words = (t for kind, t in self.tokens[self.at:] if kind != "space")
-        for _ in range(ahead):
-            next(words, "")
-        return next(words, "")
+        for k in range(self.at, len(self.tokens)):  # a slice would copy all the rest
+            kind, token = self.tokens[k]
+            if kind != "space":
+                if not ahead:
+                    return token
+                ahead -= 1
+        return ""
 
     def take(self) -> str:
         """Go past the next token; what lies before it is kept."""
