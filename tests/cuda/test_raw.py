@@ -16,14 +16,9 @@ from nbfused.gpu.raw_kernel import RawLauncher
 from nbfused.kernels.threads.recording.tapes import derivative_kernel, shared_dtypes
 from nbfused.support.dtypes import DTYPES
 from tests.cuda.recorded import assembled
+from tests.kernels.threads.shared_kernels import gathered, in_place, matmul, softmax
 from tests.kernels.threads.styles import bodies, cases, geometry, images
 from tests.kernels.threads.test_rawkernel_places import compacted
-from tests.kernels.threads.test_rawkernel_shared import (
-    gathered,
-    in_place,
-    matmul,
-    softmax,
-)
 from tests.raw_specs import spec_of
 
 try:

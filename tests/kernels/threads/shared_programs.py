@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import random
 
-THREADS = 6
+from tests.kernels.threads import block_programs
+
+THREADS = block_programs.THREADS
 #: Of a number: `{e}` is one, `{c}` an integer.
 EXPRESSIONS = ("{e} * {e}", "{e} - 0.5 * {e}", "nf.sin({e})", "nf.tanh({e}) * {e}",
                "{e} / (1.5 + {e} * {e})", "max({e}, 0.3 * {e} - 0.1)")
@@ -18,7 +20,7 @@ SHUFFLES = ("nf.shfl_sync(ALL, {v}, {c})", "nf.shfl_down_sync(ALL, {v}, {c})",
             "nf.shfl_down_sync(ALL, {v}, 1, width=2)")
 
 
-class Program:
+class Program(block_programs.Program):
     """Text of a kernel ``k(x, y, n)``; equal seeds give equal texts."""
 
     def __init__(self, seed):
@@ -33,17 +35,6 @@ class Program:
                    "a = x[t] * x[(t + 1) % 6]", "nf.syncthreads()")
         self.block(1, True)
         self.write(1, f"y[t] = a * {self.number()} + {self.number()}")
-
-    @property
-    def text(self):
-        return "\n".join(self.lines) + "\n"
-
-    def write(self, depth, *lines):
-        self.lines += ["    " * depth + line for line in lines]
-
-    def name(self):
-        self.count += 1
-        return f"v{self.count}"
 
     def number(self, shared=True, depth=2):
         kind = self.random.random()
