@@ -44,6 +44,8 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 @implements("angle")
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers; 0 or pi of real ones."""
+    if dtype_of(z).kind == "b":
+        z = ops.astype(z, np.int64)  # NumPy's other operand is the integer 0
     found = ops.arctan2(imag(z), real(z))
     return ops.multiply(found, 180.0 / np.pi) if deg else found
 

@@ -190,6 +190,10 @@ def ldexp(x1: Any, x2: Any) -> Any:
         raise KernelTypeError("numpy.ldexp: 'x2' is not an integer; use x1 * "
                               "numpy.exp2(x2)")
     first = ops.floor_divide(x2, 2)
+    if is_value(x1) and dtype_of(x1).kind in "biu":
+        # Neither a bool nor an unsigned integer holds the two exponents.
+        x1 = ops.astype(x1, np.ldexp.resolve_dtypes((dtype_of(x1), np.dtype("i"),
+                                                     None))[0])
     kind = dtype_of(x1) if is_value(x1) else np.dtype(np.float64)
     for n in (first, ops.subtract(x2, first)):
         factor = ops.exp2(ops.astype(n, kind) if is_value(n) else float(n))
@@ -312,8 +316,12 @@ def fix(x: Any, out: Any = None) -> Any:
 @implements("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even."""
-    if dtype_of(a).kind in "biu" and decimals >= 0:
+    if dtype_of(a).kind in "iu" and decimals >= 0:
         return ops.positive(a, out=out)
+    if dtype_of(a).kind == "b" and decimals:
+        raise KernelTypeError(f"numpy.round: 'a' is bool, which has no decimals, got "
+                              f"decimals={decimals}; leave it out, or round "
+                              "a.astype(int)")
     if not decimals:
         return ops.rint(a, out=out)
     scale = 10.0 ** abs(decimals)

@@ -19,6 +19,7 @@ from ..autograd.numpy_api.layouts import in_layout
 from ..autograd.numpy_api.refusals import no_operation, refuse_options
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError, TapeError
+from ..specs.shapes import assigned_shape
 from .base import (
     as_arrays,
     as_given,
@@ -223,10 +224,12 @@ def _flat(x: Any) -> Any:
 @_changes("copyto")
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
     """Set the elements where a condition holds."""
-    made = _values(src, dst, "copyto", casting)
+    made, shape = _values(src, dst, "copyto", casting), shape_of(dst)
+    fitting = assigned_shape(shape_of(made), shape)
+    if fitting != shape_of(made):
+        made = ops.reshape(made, fitting)
     if where is True:
         return made
-    shape = shape_of(dst)
     return ops.where(ops.broadcast_to(_condition(where, dst), shape),
                      ops.broadcast_to(made, shape), dst)
 

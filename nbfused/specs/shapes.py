@@ -13,6 +13,7 @@ from ..errors import KernelTypeError, ShapeError
 from .subscripts import parse_subscripts
 
 __all__ = [
+    "assigned_shape",
     "broadcast_shapes",
     "broadcasts_to",
     "check_count",
@@ -83,6 +84,15 @@ def broadcasts_to(shape: Shape, target: Shape) -> bool:
     aligned = target[len(target) - len(shape):] if len(shape) <= len(target) else None
     return aligned is not None and all(
         extent in (1, other) for extent, other in zip(shape, aligned, strict=True))
+
+
+def assigned_shape(shape: Shape, target: Shape) -> Shape:
+    """`shape` without axes of 1 in front that `target` lacks, as assignment takes it.
+
+    So does NumPy: ``x[...] = y[None]`` is no error, though ``x += y[None]`` is one.
+    """
+    extra = max(len(shape) - len(target), 0)
+    return shape[extra:] if shape[:extra] == (1,) * extra else shape
 
 
 def _clash(shapes: Sequence[Shape], names: Names, a: int, b: int,

@@ -68,6 +68,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         "heaviside", "float_power", "nextafter", "logical_xor", "divmod", "isclose",
         "union1d")},
     "ldexp": (lambda x: np.ldexp(x, np.array([1, -2, 3, 0])), P),
+    **{f"ldexp {d}": (np.ldexp, np.arange(4).astype(d), np.array([-2, -1, 0, 5]))
+       for d in ("bool", "uint8", "uint32")},
+    "round bool": (np.round, np.array([True, False])),
+    "angle bool": (np.angle, np.array([True, False])),
     "select": (lambda x: np.select([x > 1, x > 0], [x * 2, x], -x), A),
     "clip": (lambda x: np.clip(x, -0.5, 0.5), A),
     "isin": (lambda x: np.isin(x, [1.0, 2.0]), np.arange(4.0)),

@@ -68,7 +68,21 @@ class Body:
         owner = rf"(?:{owner}|_raw_\w+)" if owner == LOOP else owner
         named = re.findall(rf"\b{owner}\s*\.\s*\w+\s*\(\s*\)\s*\[\s*(\d+)", text)
         ndim = re.search(rf"\b{owner}\s*\.\s*ndim\b", text)
-        return max(2 if ndim else 1, *(int(k) + 1 for k in named), 1)
+        return max(2 if ndim else 1, *(int(k) + 1 for k in named),
+                   *(_length(at, text) for at in re.findall(
+                       rf"\b{owner}\s*\[\s*(\w+)\s*\]", text)), 1)
+
+
+def _length(name: str, text: str) -> int:
+    """The length of an array that a text in C declares, 0 for none: ``int at[2]``."""
+    found = re.search(rf"(?:\w\s+|,\s*){name}\s*\[\s*(\d*)\s*\]"
+                      r"\s*(?:=?\s*{([^{}]*)})?", text)
+    if found is None:
+        return 0
+    items = found[2] or ""
+    while (without := re.sub(r"\([^()]*\)", "", items)) != items:
+        items = without
+    return int(found[1] or items.count(",") + 1)
 
 
 def check_language(text: Any, language: str | None, preamble: str) -> bool:

@@ -173,8 +173,7 @@ class ElementwiseKernel(CachedCodes):
             What the placeholders stand for.
         """
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
-        ranks = tuple((p.name, self._body.axes(p.name)) for p in self.in_params
-                      if p.raw)
+        ranks = tuple((p.name, self._body.axes(p.name)) for p in self.params if p.raw)
         ranks += ((LOOP, self._body.axes(LOOP)),) if self._body.places else ()
         function = self._function(self.in_params, tuple(types.items()), ranks)
         return SourceText(kernel_source(
@@ -225,7 +224,7 @@ class ElementwiseKernel(CachedCodes):
 
     def _run(self, inputs: list[Any], outs: list[Any],
              size: int | None) -> tuple[Any, ...]:
-        key = signature(self.in_params, inputs, outs, size), self._rank(inputs, outs)
+        key = signature(self.params, inputs, outs, size), self._rank(inputs, outs)
         found = self._prepared.get(key)
         if found is None:
             found = self._prepared[key] = self._prepare(inputs, outs, size)
@@ -246,8 +245,8 @@ class ElementwiseKernel(CachedCodes):
         in_params = indexed(self.in_params, inputs)
         kinds = input_kinds(in_params, inputs)
         check_outputs(self.name, self.out_params, outs, size)
-        ranks = tuple((p.name, len(x.shape)) for p, x in
-                      zip(in_params, inputs, strict=True) if p.raw)
+        ranks = tuple((p.name, 1 if x is None else len(x.shape)) for p, x in zip(
+            (*in_params, *self.out_params), (*inputs, *outs), strict=True) if p.raw)
         axes = self._rank(inputs, outs)
         ranks += ((LOOP, axes),) if axes is not None else ()
         function = self._function(in_params, tuple(types.items()), ranks)

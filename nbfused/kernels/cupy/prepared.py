@@ -37,12 +37,11 @@ def signature(params: Sequence[ParameterInfo], inputs: Sequence[Any],
               outs: Sequence[Any], size: int | None) -> tuple[Any, ...]:
     """A key that calls share if they run the same function."""
     parts: list[Any] = [size is None]
-    for p, x in zip(params, inputs, strict=True):
-        if is_number(x):
+    for p, x in zip(params, (*inputs, *outs), strict=True):
+        if x is None or is_number(x):
             parts.append(x.dtype if isinstance(x, np.generic) else type(x))
         else:
             parts += (None, dtype_of(x), len(x.shape) if p.raw else 0)
-    parts += [None if x is None else dtype_of(x) for x in outs]
     return tuple(parts)
 
 
@@ -188,13 +187,14 @@ class Prepared:
             if self.kinds[p.name] == "scalar":
                 x = number(x, dtype, self.name, p.name)
             elif p.raw and not self.python:
-                found[f"_{p.name}_size"] = prod(x.shape)
-                found |= {f"_{p.name}_shape{k}": n for k, n in enumerate(x.shape)}
+                found |= _extents(p.name, tuple(x.shape))
                 x = flatten_raw(x)
             found[p.name] = x
         for p, x, dtype in zip(self.out_params, outs, self.dtypes[len(inputs):],
                                strict=True):
             found[p.name] = dtype.type(0) if x is None else x
+            if p.raw:
+                found |= _extents(p.name, (size or 0,) if x is None else tuple(x.shape))
         if any(p.startswith(f"_{LOOP}_shape") for p in self.inputs):
             shape = loop_shape((*self.in_params, *self.out_params), (*inputs, *outs))
             found |= {f"_{LOOP}_shape{k}": n
@@ -216,6 +216,12 @@ class Prepared:
         if out is None or not p.raw or self.python:
             return out
         return flat_output(out, f"{self.name}: '{p.name}'")
+
+
+def _extents(name: str, shape: tuple[int, ...]) -> dict[str, int]:
+    """The size and the extents of a raw array, by their names in the body."""
+    return {f"_{name}_size": prod(shape)} | {
+        f"_{name}_shape{k}": n for k, n in enumerate(shape)}
 
 
 def implicit_kind(name: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import check_dtype, dtype_of
 from ...autograd import apply
 from ...autograd.compilers.dynamo import called_whole
+from ...dispatch.outputs import check_shape
 from ...errors import DefinitionError, KernelTypeError, ShapeError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
@@ -30,7 +31,14 @@ from .parameters import (
     parse_parameters,
     resolve_types,
 )
-from .slots import Slots, TypedSlots, check_slots, reduce_spec
+from .slots import (
+    Slots,
+    TypedSlots,
+    check_slots,
+    named_by_post,
+    reduce_spec,
+    stored_spec,
+)
 
 __all__ = ["ReductionKernel"]
 
@@ -202,22 +210,37 @@ class ReductionKernel(CachedCodes):
         shape, kept, axes = self._extent(values, axis)
         mapped = self._slots.mapped(tuple(types.items()), self._ranks(values), dtype)
         self._keep_code(tuple(d for d in given if d is not None), mapped.text)
-        if mapped.reads and any(o is not None for o in outs):
-            raise DefinitionError(f"{self.name}: 'post_map_expr' reads the output "
-                                  f"{mapped.reads[0]!r} before it is assigned, which "
-                                  "holds nothing yet; assign it first, and add to what "
-                                  "an array holds by another kernel")
         sizes = {"_in_ind_size": prod(shape), "_out_ind_size": prod(kept)}
         if mapped.materialize:
-            values = {mapped.result: self._materialized(
-                mapped, values, sizes, len(axes) == len(shape))}
-        spec, names = reduce_spec(mapped, tuple(
-            (n, "scalar" if is_number(x) else "element") for n, x in values.items()),
-            axes if axis is not None else None, keepdims)
+            array = self._materialized(mapped, values, sizes, len(axes) == len(shape))
+            values = {mapped.result: array, **{n: values[n] for n in numbers}}
+        kinds = tuple((n, "scalar" if is_number(x) else "element")
+                      for n, x in values.items())
+        over = axes if axis is not None else None
         table = {**values, **sizes}
         places = None if all(o is None for o in outs) else outs
+        if places is not None and mapped.reads:
+            return self._stored(mapped, kinds, over, keepdims, table, outs)
+        spec, names = reduce_spec(mapped, kinds, over, keepdims)
         return apply(spec, [table[n] for n in names], out=places, names=names,
                      dtypes=mapped.dtypes if places is None else None)
+
+    def _stored(self, mapped: TypedSlots, kinds: tuple[tuple[str, str], ...],
+                axes: tuple[int, ...] | None, keepdims: bool, table: dict[str, Any],
+                outs: list[Any]) -> tuple[Any, ...]:
+        """Reduce, then store what the post map makes of that and of the outputs."""
+        named_by_post(mapped, dict(kinds))
+        first = mapped.reduced()
+        spec, names = reduce_spec(first, kinds, axes, keepdims)
+        states = apply(spec, [table[n] for n in names], names=names,
+                       dtypes=first.dtypes)
+        for p, x in zip(self.out_params, outs, strict=True):
+            check_shape(f"{self.name}: '{p.name}'", tuple(x.shape),
+                        tuple(states[0].shape))
+        last, names = stored_spec(mapped)
+        table |= {p.name: x for p, x in zip(self.out_params, outs, strict=True)}
+        given = [*states, *(table[n] for n in names[len(states):])]
+        return apply(last, given, out=outs, names=names)
 
     def _ranks(self, values: dict[str, Any]) -> tuple[tuple[str, int], ...]:
         return tuple((p.name, len(values[p.name].shape)) for p in self.in_params

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,8 @@ from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Literal, Value, drop_params, used_params
 from ...scalar.parse.functions import parse
 from ...scalar.printing.python import python_text
-from ...specs import Reduce
+from ...scalar.typing.types import compute_dtype
+from ...specs import Map, Reduce
 from ...specs.base import KEPT
 from ...specs.vjp.functions import compose, identity
 from ...support.records import record
@@ -23,7 +25,8 @@ from .bodies import Ranks, check_real, shapes
 from .combining import Combining, c_combining, python_combining
 from .parameters import ParameterInfo
 
-__all__ = ["Slots", "TypedSlots", "check_slots", "reduce_spec"]
+__all__ = ["Slots", "TypedSlots", "check_slots", "named_by_post", "reduce_spec",
+           "stored_spec"]
 
 _INT64 = np.dtype(np.int64)
 _SIZES = ("_in_ind_size", "_out_ind_size")
@@ -68,6 +71,9 @@ class TypedSlots:
         Whether the map has to run by itself: it reads raw arrays, or `_j`.
     reads
         The outputs that the post map reads before it assigns them.
+    state, stored
+        Where it reads some: the finished state, for a reduction of its own, and the
+        outputs, of that state, of what they held and of what else is named.
     result
         What the mapped values are called then.
     """
@@ -77,12 +83,20 @@ class TypedSlots:
     post: Function
     dtypes: tuple[np.dtype, ...]
     materialize: bool
-    reads: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    state: Function | None = None
+    stored: Function | None = None
     result: str = "mapped"
+
+    def reduced(self) -> TypedSlots:
+        """The reduction alone, to a state in the dtype that it is computed in."""
+        assert self.state is not None
+        return replace(self, post=self.state, dtypes=(compute_dtype(
+            self.combining.dtype),) * len(self.state.results))
 
     def text(self) -> str:
         """The functions that run: the map, the combine, what is done after them."""
-        found = [self.function, self.combining.combine.merge, self.post]
+        found = [self.function, self.combining.combine.merge, self.stored or self.post]
         return "\n".join(python_text(drop_params(f, used_params(f))) for f in found)
 
 
@@ -126,10 +140,11 @@ def _typed_slots(slots: Slots, types: Types, ranks: Ranks,
         inner, before = function, combining.before
         function = compose(inner.name, inner.params, lambda b: b.call(
             before, *b.call(inner, *inner.params)))
-    post, reads = _post(slots, types, combining, outs)
+    post, reads, state, stored = _post(slots, types, combining, outs)
     used = {p for p, u in zip(function.params, used_params(function), strict=True) if u}
     raw = any(p.raw for p in slots.inputs) or "_j" in used
-    return TypedSlots(function, combining, post, outs, raw, reads)
+    return TypedSlots(function, combining, post, outs, raw, reads,
+                      state, stored)
 
 
 def _reduce_type(slots: Slots, text: str, types: Types) -> np.dtype:
@@ -196,9 +211,9 @@ def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
     return found
 
 
-def _post(slots: Slots, types: Types, combining: Combining,
-          outs: Sequence[np.dtype]) -> tuple[Function, tuple[str, ...]]:
-    """From the finished state to the outputs, and which of them it reads."""
+def _post(slots: Slots, types: Types, combining: Combining, outs: Sequence[np.dtype],
+          ) -> tuple[Function, tuple[str, ...], Function | None, Function | None]:
+    """The post map, the outputs that it reads, and then its parts in two launches."""
     table = dict(types)
     finish = combining.combine.finish
     if isinstance(slots.post, str):
@@ -219,17 +234,47 @@ def _post(slots: Slots, types: Types, combining: Combining,
     reads = tuple(o.name for o in slots.outputs if o.name in names)
     extra = [p for p in names if p not in reads]
 
-    def build(b: Builder) -> tuple[Value, ...]:
-        state = b.call(finish, *finish.params)
+    def state(b: Builder) -> Sequence[Value]:
+        found = b.call(finish, *finish.params)
         if combining.after is not None:
-            state = b.call(combining.after, *state)
-        given: list[Value] = [p if p in extra else Literal("int", "0")
-                              for p in body.params[count:]]
-        results = b.call(body, *state[:count], *given)
-        return tuple(b.let("cast", r, attr=d.name)
-                     for r, d in zip(results, outs, strict=True))
+            found = b.call(combining.after, *found)
+        return found[:count]
 
-    return compose(slots.name, (*finish.params, *extra), build), reads
+    def stored(b: Builder, state: Sequence[Value],
+               named: Sequence[str]) -> tuple[Value, ...]:
+        given: list[Value] = [p if p in named else Literal("int", "0")
+                              for p in body.params[count:]]
+        return tuple(b.let("cast", r, attr=d.name) for r, d in zip(
+            b.call(body, *state, *given), outs, strict=True))
+
+    post = compose(slots.name, (*finish.params, *extra),
+                   lambda b: stored(b, state(b), extra))
+    if not reads:
+        return post, reads, None, None
+    parts = body.params[:count]
+    return post, reads, compose(slots.name, finish.params, lambda b: tuple(state(b))), \
+        compose(slots.name, (*parts, *names), lambda b: stored(b, parts, names))
+
+
+def named_by_post(mapped: TypedSlots, kinds: Mapping[str, str]) -> set[str]:
+    """The names of the post map besides the state; `DefinitionError` for arrays."""
+    count = len(mapped.combining.combine.finish.params)
+    wanted = set(mapped.post.params[count:])
+    unknown = wanted - set(kinds) - set(_SIZES)
+    if unknown or any(kinds.get(n) == "element" for n in wanted):
+        raise DefinitionError(f"{mapped.post.name}: 'post_map_expr' can name numbers "
+                              "among the inputs, not arrays")
+    return wanted
+
+
+@lru_cache(maxsize=KEPT)
+def stored_spec(mapped: TypedSlots) -> tuple[Map, tuple[str, ...]]:
+    """The Map from a finished state to outputs that it reads, and its parameters."""
+    stored = mapped.stored
+    assert stored is not None
+    elements = {*stored.params[:len(mapped.reduced().dtypes)], *mapped.reads}
+    return Map(stored, tuple("element" if p in elements else "scalar"
+                             for p in stored.params)), stored.params
 
 
 @lru_cache(maxsize=KEPT)
@@ -247,14 +292,9 @@ def reduce_spec(mapped: TypedSlots, inputs: tuple[tuple[str, str], ...],
     if mapped.materialize:
         function = compose(mapped.function.name, (mapped.result,),
                            lambda b: (mapped.result,))
-    count = len(mapped.combining.combine.finish.params)
-    wanted = set(mapped.post.params[count:])
-    used = dict(zip(function.params, used_params(function), strict=True))
     kinds = dict(inputs)
-    unknown = wanted - set(kinds) - set(_SIZES)
-    if unknown or any(kinds.get(n) == "element" for n in wanted):
-        raise DefinitionError(f"{mapped.post.name}: 'post_map_expr' can name numbers "
-                              "among the inputs, not arrays")
+    wanted = named_by_post(mapped, kinds)
+    used = dict(zip(function.params, used_params(function), strict=True))
     params = [n for n, kind in inputs if kind == "element" or used.get(n)
               or n in wanted]
     params += [n for n in _SIZES if used.get(n) or n in wanted]

@@ -137,14 +137,32 @@ def _extent(scope: Scope, node: Any, base: Any, indices: Sequence[Any]) -> Typed
         owner = LOOP
     if owner == LOOP and field == "get" and len(indices) == 1:
         return _loop_index(scope, node, axis)
+    if axis is None and field in ("shape", "strides") and len(indices) == 1 and rank(
+            scope, owner):
+        return _at_an_axis(scope, node, owner, field, indices[0])
     if field == "strides" and len(indices) == 1:
         return _stride(scope, node, owner, axis)
     variable = scope.lookup(f"_{owner}_{field}{axis}")
     if variable is None or len(indices) > 1:
         scope.refuse(node, "only x.shape()[k] of a raw x, _ind.shape()[k] and "
-                           "_ind.get()[k], with a known k below the number of axes, "
-                           "are understood here")
+                           "_ind.get()[k], with a k below the number of axes, "
+                           "known in the last, are understood here")
     return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
+
+
+def _at_an_axis(scope: Scope, node: Any, owner: str, field: str, index: Any) -> Typed:
+    """Parse ``x.shape()[k]`` and ``x.strides()[k]`` where `k` is a variable."""
+    def chosen(k: int) -> ast.expr:
+        if field == "strides":
+            return _stride(scope, node, owner, k).node
+        return ast.Name(scope.blocks[0][f"_{owner}_shape{k}"].name, ast.Load())
+
+    axis, count = converted(scope.typed(index), INT64), rank(scope, owner) or 0
+    found = chosen(count - 1)
+    for k in reversed(range(count - 1)):
+        here = ast.Compare(axis, [ast.Eq()], [constant(k)])
+        found = ast.IfExp(here, chosen(k), found)
+    return Typed(found, INT64)
 
 
 def _is_output(scope: Scope, owner: str) -> bool:

@@ -110,6 +110,10 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
         bool(pyfunc and literal_parameters(pyfunc))
     function = None if pyfunc and written else \
         recursive_call(target, None) or function_of(target)
+    if pyfunc is None and function is None and hasattr(target, "__nbfused_thread__"):
+        raise scope.error(node, f"{ast.unparse(node.func)} is a number, which differs "
+                                "between threads, and no function as in cupyx.jit; "
+                                "leave out the parentheses")
     if pyfunc is None and function is None:
         raise scope.error(node, f"{ast.unparse(node.func)}() is not part of the "
                                 f"scalar language. {ALLOWED}")

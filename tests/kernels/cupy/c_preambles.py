@@ -11,6 +11,14 @@ PREAMBLES = {
         "template <typename A, typename B> A mixed(A a, B b) { "
         "if (std::is_same<A, B>::value) return a + b; return a - b; }",
         "z = low(x) + low(j) * 2 + mixed(x, y) * 3 + mixed(x, j);"),
+    "enums": (
+        "enum Mode {\n NEAREST, // 0\n WRAP = (1 << 1), MIRROR,\n LAST = MIRROR + 3\n};"
+        "\ntypedef enum { LOW = -2, HIGH } Level; enum { ONE = 1, BIG = 0xFFFFFFFF };\n"
+        "enum Small : unsigned char { C = 255, D = 'a' };\n"
+        "__device__ int chosen(enum Mode m) { switch (m) { case WRAP: return 10; "
+        "case MIRROR: case NEAREST: return LAST; default: return HIGH; } }",
+        "Mode m = Mode(j); Level l = LOW; z = chosen(m) + x * l + C - 2 * D + "
+        "(BIG > 0) + 8 * (-ONE > 0) + Small(j + 255);"),
     "function": ("__device__ float twice(float v) { return 2 * v; }", "z = twice(x) + "
                  "twice(j)"),
     "changes its argument": ("__device__ float f(float v, int k) { v += 1; "

@@ -127,8 +127,32 @@ def distances(kind, expected):
     return run
 
 
+def joint_histogram(put):
+    """Weighted counts in a table of two axes, by an index for each of them."""
+    kernel = ElementwiseKernel("T x, T y, T weight", "raw T table, raw int64 seen", """
+        T at[] = {x, y};
+        int cell[2];
+        for (int k = 0; k < 2; ++k) {
+            if (at[k] < 0 || at[k] >= 1) return;
+            cell[k] = at[k] * table.shape()[k];
+        }
+        atomicAdd(&table[cell], weight);
+        atomicAdd(&seen[0], (int64)(table.strides()[cell[0] % 2] + table.size()));""",
+                               "joint", preamble="typedef long long int64;")
+    x, y, weight = RNG.uniform(-0.2, 1.2, (3, 40))
+    table, seen = put(np.zeros((3, 5))), put(np.zeros(1, np.int64))
+    kernel(put(x), put(y), put(weight), table, seen)
+    bounds = [[0, 1], [0, 1]]
+    counts = np.histogram2d(x, y, (3, 5), bounds)[0]
+    strides = counts.sum(axis=1) @ [40, 8, 40]
+    return np.r_[nf.to_numpy(table).ravel(), nf.to_numpy(seen)], np.r_[
+        np.histogram2d(x, y, (3, 5), bounds, weights=weight)[0].ravel(),
+        strides + 15 * counts.sum()]
+
+
 CASES = {f.__name__: f for f in (
-    histogram, weighted_counts, ranks, concordant_pairs, quantiles, running_moments)}
+    histogram, joint_histogram, weighted_counts, ranks, concordant_pairs, quantiles,
+    running_moments)}
 CASES |= {f"distances, {kind}": distances(kind, distance.cdist(TABLE[:4], TABLE, kind))
           for kind in ("euclidean", "cityblock", "chebyshev", "canberra")}
 CASES |= {

@@ -209,6 +209,11 @@ def test_the_text_of_raw_kernels():
     assert "z_bar[i]" in vjp
     assert "y_dot" in ElementwiseKernel("T x, raw T y", "T z", "z = x * y[i]").source(
         "jvp")
+    by_axes = ElementwiseKernel("T x, raw T y", "raw T z", """
+        int at[] = {max(i, 1), 0, 2}, to[2] = {0, 1};
+        z[to] = x * y[at];""").source()
+    assert "_y_shape2" in by_axes
+    assert "_z_shape1" in by_axes
 
 
 def test_a_derivative_can_be_pasted_back():

@@ -180,11 +180,19 @@ def test_an_identity_that_every_thread_would_add(x, combine, identity):
         kernel(x)
 
 
-def test_a_post_map_that_reads_what_an_output_held(x):
-    kernel = ReductionKernel("T x", "T y", "x", "a + b", "y += a", "0")
-    with pytest.raises(DefinitionError, match="reads the output 'y' before"):
-        kernel(x, np.ones((), X.dtype))
-    same(kernel(x), X.sum())
+def test_a_post_map_that_reads_what_an_output_held(x, device):
+    kernel = ReductionKernel("T x, raw T w, T by", "T y, T z", "x * w[0]", "max(a, b)",
+                             "z = y; y += a * by; z *= _in_ind.size()", "-1")
+    held = np.arange(4, dtype=X.dtype)
+    weight, *out = (nf.array(a, device=device) for a in (held[1:2], held, held))
+    kernel(x, weight, 0.5, *out, axis=0)
+    same(out[0], held + X.max(0, initial=-1) / 2)
+    same(out[1], held * X.size)
+    with pytest.raises(ShapeError, match=r"'y' has shape \(4,\), but .* \(1, 4\)"):
+        kernel(x, weight, 0.5, *out, axis=0, keepdims=True)
+    same(kernel(x, weight, 1.0)[0], X.max())  # nothing is held
+    with pytest.raises(DefinitionError, match="can name numbers among the inputs"):
+        ReductionKernel("T x", "T y", "x", "a + b", "y += x", "0")(x, out[0], axis=0)
 
 
 def test_bad_arguments(x):

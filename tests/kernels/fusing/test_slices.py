@@ -173,6 +173,19 @@ def test_layouts_and_extents_with_one_kernel_each():
             np.testing.assert_allclose(fused(given), stencil(given.copy()), rtol=1e-13)
 
 
+def with_axes_in_front(x):
+    y = np.zeros_like(x)
+    y[...] = np.sin(x)[None]
+    y[0] = x[1:2] * y[2:3]
+    np.copyto(y, x[None] * 2, where=x > 1)
+    return y
+
+
+def test_axes_of_one_in_front_of_what_is_assigned_are_dropped():
+    fused, expected = nf.fuse(with_axes_in_front), with_axes_in_front(X)
+    np.testing.assert_allclose(fused(X), expected, rtol=1e-13)
+
+
 def test_what_is_no_part_is_refused_with_the_way_out():
     def repeated(x):
         y = np.broadcast_to(x[:1] * 2, (3, 9))

@@ -275,7 +275,7 @@ def changed_by_two_names(x: vectors, n):
     (no_field, ("a vec3 has no component 'w'",)),
     (overlapping, ("another part of it", "write a loop")),
     (minimum, ("add and sub take", "vec3")),
-    (fields_of_another, ("a tuple cannot be changed",)),
+    (fields_of_another, ("a tuple cannot be changed", "_replace")),
     (changed_by_two_names, ("'a'", "'b'", "the same"))])
 def test_refused(kernel, words):
     with refused(ScalarSyntaxError, "test_rawkernel_elements.py", *words):

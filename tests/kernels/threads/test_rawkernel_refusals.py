@@ -145,6 +145,15 @@ def test_pairs_for_a_rule_by_hand(dx, error):
     assert not dx.any()
 
 
+def test_the_lane_is_a_number():
+    @nf.rawkernel
+    def lanes(out):
+        out[nf.grid(1)] = nf.laneid()
+
+    with pytest.raises(ScalarSyntaxError, match=r"nf\.laneid is a number.* leave out"):
+        lanes[1, 32](np.zeros(32))
+
+
 def test_elementwise_functions_without_result_or_with_barriers():
     @nf.elementwise
     def forgotten(x):

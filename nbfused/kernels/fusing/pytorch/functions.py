@@ -117,7 +117,7 @@ def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         new = 0 if name == "zero_" else args[1]
         args[0].tracer.assign(args[0], new, casting="unsafe")
     else:
-        args[0][...] = torch_function(name[:-1], args, kwargs)
+        args[0].tracer.assign(args[0], torch_function(name[:-1], args, kwargs))
     return args[0]
 
 

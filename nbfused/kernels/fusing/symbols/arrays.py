@@ -25,6 +25,7 @@ from ....op.base import is_number
 from ....registry.operations import OPS
 from ....specs import View
 from ....specs.fusion.graph import Value, is_same
+from ....specs.shapes import assigned_shape
 from ..functions import ATTRIBUTES, METHODS
 from ..parts import may_copy
 from ..program import memory_of
@@ -300,7 +301,7 @@ class Symbol(Unknown, Traced, Variable):
         elif isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-            self.tracer.assign(self, new)
+            self.tracer.assign(self, _shaped_for(new, self.extents))
         elif not is_basic(key):
             self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
@@ -308,7 +309,7 @@ class Symbol(Unknown, Traced, Variable):
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
-                self.tracer.assign(part, new)
+                self.tracer.assign(part, _shaped_for(new, part.extents))
 
     def fill(self, value: Any) -> None:
         """Assign one number to all elements."""
@@ -345,6 +346,13 @@ class Symbol(Unknown, Traced, Variable):
         """A text for messages."""
         value = self.value
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
+
+
+def _shaped_for(new: Any, target: tuple[int, ...]) -> Any:
+    """Drop axes of 1 in front of an assigned value that its target lacks."""
+    shape = tuple(extents(new))
+    fitting = assigned_shape(shape, target)
+    return new if fitting == shape else OPS["reshape"](new, fitting)
 
 
 def _by_function(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...source.definitions import Source
 from ..types import TRAITS, WORDS, type_name
 from .names import AUTO, TRAIT, Spelling
@@ -13,6 +15,7 @@ NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math", "type_traits"})
 #: What stands between the types of a conditional one.
 _CONDITIONAL = frozenset({"conditional", "is_same", "value", "type", "typename", "cupy",
                           "std", "type_traits", "cuda", "::", "<", ">", ","})
+_INTEGERS = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|[1-9]\d*)(?![\d.])")
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
@@ -168,3 +171,47 @@ class Reader:
                 self.take()
         self.take()
         return default, names
+
+    def enumeration(self) -> None:
+        """``enum E { A, B = 4 }`` is ``const int A = 0, B = 4``, and `E` an int."""
+        if self.take() == "typedef":
+            self.take()
+        if self.peek() in ("class", "struct"):
+            raise self.error("an enum with a scope is")
+        names = [self.take()] if self.peek() not in ("{", ":") else []
+        of, each = "int32", AUTO  # 1u << 31 is no int
+        if self.peek() == ":":
+            self.take()
+            of = each = self.typename() or ""
+        if self.peek() != "{" or not of:
+            if not names or names[0] not in self.spelling.defined:
+                raise self.error("an enum without its members is")
+            self.out.append(names[0])
+            return
+        self.take()
+        members: list[str] = []
+        while self.peek() not in ("}", ""):
+            name = self.take()
+            given = self.member() if self.peek() == "=" else \
+                f"{members[-1].partition(' ')[0]} + 1" if members else "0"
+            members.append(f"{name} = {given}")
+            if self.peek() == ",":
+                self.take()
+        self.expect("}")
+        if self.peek() != ";":
+            names.append(self.take())  # of a typedef
+        if each == AUTO and any(int(n, 0) >= 1 << 31 for m in members for n in
+                                _INTEGERS.findall(m)):
+            of = each = "uint32"  # one that no int holds makes them all unsigned
+        self.spelling.defined.update(names)
+        self.out += [*(f"typedef {of} {name}; " for name in names),
+                     f"const {each} ", ", ".join(members)]
+
+    def member(self) -> str:
+        """The number that a member of an enum is given, taken."""
+        words, depth = [], 0
+        self.take()
+        while depth or self.peek() not in (",", "}", ""):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            words.append(self.take())
+        return " ".join(words)

@@ -26,11 +26,10 @@ _CHOOSING = {word: f"{what} (write one template that chooses by if constexpr "
     ("requires", "a requires clause"), ("concept", "a concept"))}
 _REFUSED = {
     "class": "classes", "union": "unions (bits are read as another type by *(int*)&x)",
-    "enum": "enums", "namespace": "namespaces", "operator": "operators",
-    "new": "'new'", "delete": "'delete'", "asm": "inline assembly",
+    "namespace": "namespaces", "operator": "operators", "throw": "exceptions",
+    "new": "'new'", "delete": "'delete'", "asm": "inline assembly", "try": "exceptions",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
     **_CHOOSING,
-    "throw": "exceptions", "try": "exceptions",
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
 }
@@ -80,15 +79,16 @@ class _Text(Reader):
             self.at += 1
         elif token == "constexpr":
             self.take()
-            if _last(self.out) == "if":
-                return
-            self.out.append("const" * (self.peek() != "const"))
+            if _last(self.out) != "if":
+                self.out.append("const" * (self.peek() != "const"))
         elif token == "extern":
             self.at += 1
             if self.peek().startswith('"'):
                 self.take()
         elif token == "template":
             self.template()
+        elif token == "enum" or (token == "typedef" and self.peek(1) == "enum"):
+            self.enumeration()
         elif token == "typedef":
             self.typedef()
         elif token == "using":

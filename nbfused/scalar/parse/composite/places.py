@@ -330,5 +330,5 @@ def _fit(scope: Scope, node: ast.AST, old: Values, new: Values) -> Values:
 #: Refusal of a target of an assignment.
 NO_STORE = ("only names, elements v[i], fields of what the function built, and tuples "
             "of these are assigned")
-_IMMUTABLE = ("a tuple cannot be changed, nor a local array that belongs to the "
-              "caller; make a copy with list(v), or use nf.local(n)")
+_IMMUTABLE = ("a tuple cannot be changed, nor a local array or struct that belongs to "
+              "the caller; take a copy by list(v) or p._replace(x=...), or nf.local(n)")
