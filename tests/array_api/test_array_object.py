@@ -14,7 +14,7 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, TapeError
 
 from .cases import array
-from .oracle import as_ours, as_theirs, host, xp
+from .oracle import as_ours, as_theirs, host, parameters, strict, xp
 
 strategies = make_strategies_namespace(xp)
 F, WHOLE, B = array("float64", 2, 3), array("int64", 2, 3), array("bool", 2, 3)
@@ -130,6 +130,13 @@ def test_dlpack_both_ways():
     assert not np.shares_memory(xp.from_dlpack(x, copy=True).data, shared)
     with pytest.raises(BufferError, match="detach"):
         np.from_dlpack(nf.Variable(F, requires_grad=True))
+
+
+@pytest.mark.parametrize("name", ["__array_namespace__", "__dlpack__", "to_device"])
+def test_methods_show_the_names_of_their_options(name):
+    ours, theirs = ([p[0] for p in parameters(getattr(type(m.asarray(0)), name))]
+                    for m in (xp, strict))
+    assert ours == theirs
 
 
 def test_placeholders_are_not_exported():
