@@ -159,6 +159,12 @@ def test_transforms_and_fused_functions():
         float(entropy(xp.asarray(row))) for row in F])
 
 
+def test_asarray_of_a_real_dtype_takes_the_real_part_with_a_warning():
+    with pytest.warns(np.exceptions.ComplexWarning, match="without its imaginary"):
+        made = xp.asarray(xp.asarray([1.5 + 2j]), dtype=xp.float32)
+    assert (made.dtype, made.tolist()) == (xp.float32, [1.5])
+
+
 def test_asarray():
     data = F.copy()
     assert np.shares_memory(xp.asarray(data).data, data)
