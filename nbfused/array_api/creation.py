@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
         Variables stay Variables, with their gradients, in lists as well; an array of a
         library is wrapped in a Variable.
     dtype : dtype, optional
-        By default that of `obj`.
+        By default that of `obj`.  A real one of a complex array takes its real part,
+        with NumPy's warning.
     device : str, optional
         By default where `obj` is.
     copy : bool, optional
@@ -62,14 +64,19 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
     if not is_value(obj):
         return _of_numbers(obj, dtype, device, copy)
     found = obj if isinstance(obj, Variable) else Variable(obj)
-    same = (dtype is None or dtype_of(found) == check_dtype(dtype)) and (
+    wanted = dtype_of(found) if dtype is None else check_dtype(dtype)
+    same = dtype_of(found) == wanted and (
         device is None or found.device == canonical_device(device))
     if copy is False and not same:
         raise ValueError(f"asarray: copy=False, and the array of {dtype_of(found)} on "
                          f"{found.device} has to become {dtype} on {device}; leave "
                          "copy out")
-    if dtype is not None and dtype_of(found) != check_dtype(dtype):
-        found = astype(found, check_dtype(dtype))
+    if dtype_of(found) != wanted:
+        if dtype_of(found).kind == "c" and wanted.kind in CATEGORIES["real"]:
+            warnings.warn(f"asarray: {dtype_of(found)} becomes {wanted} without its "
+                          "imaginary part; real(x) says so",
+                          np.exceptions.ComplexWarning, stacklevel=2)
+        found = _converted(found, wanted)
     elif copy:
         found = _copied(found)
     return placed(found, device)

@@ -81,8 +81,11 @@ def host(x: Any) -> np.ndarray:
         x._array if hasattr(x, "_array") else x)
 
 
-def compare(case: Case, tolerance: float = 1e-5) -> None:
-    """Compare kinds of results, shapes, dtypes and values with the oracle's."""
+def compare(case: Case, tolerance: float = 1e-5, *, zeros: bool = False) -> None:
+    """Compare kinds of results, shapes, dtypes and values with the oracle's.
+
+    Signs of zeros count where `zeros` is true.
+    """
     ours = function(xp, case.name)(*map(as_ours, case.arrays), **{
         k: as_ours(v) for k, v in case.options.items()})
     with np.errstate(all="ignore"):  # NumPy's warnings are no part of the standard
@@ -96,6 +99,9 @@ def compare(case: Case, tolerance: float = 1e-5) -> None:
         value, wanted = host(a), host(b)
         assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
         np.testing.assert_allclose(value, wanted, tolerance, tolerance)
+        if zeros and wanted.dtype.kind == "f":
+            at = wanted == 0
+            np.testing.assert_array_equal(np.signbit(value[at]), np.signbit(wanted[at]))
 
 
 def parameters(call: Callable[..., Any]) -> list[tuple[Any, ...]]:

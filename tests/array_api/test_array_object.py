@@ -14,7 +14,7 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, TapeError
 
 from .cases import array
-from .oracle import as_ours, as_theirs, host, xp
+from .oracle import as_ours, as_theirs, host, parameters, strict, xp
 
 pytestmark = pytest.mark.interpreted
 
@@ -134,6 +134,13 @@ def test_dlpack_both_ways():
         np.from_dlpack(nf.Variable(F, requires_grad=True))
 
 
+@pytest.mark.parametrize("name", ["__array_namespace__", "__dlpack__", "to_device"])
+def test_methods_show_the_names_of_their_options(name):
+    ours, theirs = ([p[0] for p in parameters(getattr(type(m.asarray(0)), name))]
+                    for m in (xp, strict))
+    assert ours == theirs
+
+
 def test_placeholders_are_not_exported():
     for run in (nf.fuse, nf.vmap):
         with pytest.raises(BufferError, match="export it outside"):
@@ -152,6 +159,12 @@ def test_transforms_and_fused_functions():
     np.testing.assert_allclose(gradient, -shares * (np.log(shares) + value))
     np.testing.assert_allclose(nf.vmap(entropy)(F), [
         float(entropy(xp.asarray(row))) for row in F])
+
+
+def test_asarray_of_a_real_dtype_takes_the_real_part_with_a_warning():
+    with pytest.warns(np.exceptions.ComplexWarning, match="without its imaginary"):
+        made = xp.asarray(xp.asarray([1.5 + 2j]), dtype=xp.float32)
+    assert (made.dtype, made.tolist()) == (xp.float32, [1.5])
 
 
 def test_asarray():

@@ -48,12 +48,19 @@ class StandardMethods(GraphArray):
         found: tuple[int, int] = self._exported().__dlpack_device__()
         return found
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, *, stream: Any = None,
+                   max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None,
+                   copy: bool | None = None) -> Any:
         """Export the array through DLPack; refused where a gradient would be lost."""
         if self.requires_grad:
             raise BufferError("this Variable requires grad, which DLPack would lose; "
                               "use detach() first")
-        return self._exported().__dlpack__(**options)
+        options = {"stream": stream, "max_version": max_version,
+                   "dl_device": dl_device, "copy": copy}
+        # Arrays of older libraries take fewer options than the protocol has now.
+        return self._exported().__dlpack__(**{
+            name: value for name, value in options.items() if value is not None})
 
     def _exported(self) -> Any:
         if self._value is None:

@@ -135,7 +135,7 @@ template <class T> NBF_DEVICE T minimum(T a, T b) {
   else return a < b || is_nan(a) ? a : b;
 }
 template <class T> NBF_DEVICE T sign(T a) {
-  if constexpr (is_signed<T>) return a > 0 ? 1 : a < 0 ? -1 : a;
+  if constexpr (is_signed<T>) return a > 0 ? 1 : a < 0 ? -1 : a + T(0);  // of -0, 0
   else return a > 0 ? 1 : 0;
 }
 template <class T> NBF_DEVICE T rsqrt(T a) { return static_cast<T>(1) / nbf::sqrt(a); }

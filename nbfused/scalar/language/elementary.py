@@ -301,7 +301,7 @@ define("sign", (None,), "The sign: -1, 0 or 1, of a complex number one of modulu
        "NaN stays NaN.", real=True, on_complex="complex_sign", ordering=True,
        cost=1,
        numba="({t}(1.0) if {a} > {t}(0.0) else "
-             "({t}(-1.0) if {a} < {t}(0.0) else {a}))")
+             "({t}(-1.0) if {a} < {t}(0.0) else {a} + {t}(0.0)))")  # of -0, 0
 
 
 # Functions that NumPy lacks -----------------------------------------------------
