@@ -126,6 +126,9 @@ class TracedNumber(Traced):
         """A placeholder for a number that `function` computes at each call."""
         raise NotImplementedError
 
+    def ask(self) -> None:
+        """Note that the function needs it, and those it is computed from."""
+
     @property
     def number_type(self) -> Any:
         """The type that an operation sees: weak for a Python number."""
