@@ -36,6 +36,9 @@ class Traced:
         """The shape, read without making the trace depend on it."""
         raise NotImplementedError
 
+    def note_ravel(self, base: Any) -> None:
+        """Note that this is `base` raveled: a copy, if that is not contiguous."""
+
     def equals(self, other: Traced) -> bool:
         """Whether `other` has the same values for sure."""
         return self is other
@@ -122,6 +125,9 @@ class TracedNumber(Traced):
     def computed(self, function: Callable[[Any], Any]) -> Any:
         """A placeholder for a number that `function` computes at each call."""
         raise NotImplementedError
+
+    def ask(self) -> None:
+        """Note that the function needs it, and those it is computed from."""
 
     @property
     def number_type(self) -> Any:

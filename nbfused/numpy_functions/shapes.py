@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import describe, dtype_of
 from ..arrays.traced import Traced
 from ..autograd import Variable, apply
-from ..autograd.numpy_api.layouts import memory_axes, read_as
+from ..autograd.numpy_api.layouts import flattened, memory_axes, read_as
 from ..autograd.numpy_api.refusals import refuse_options
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
@@ -67,7 +67,8 @@ def ravel(a: Any, order: str = "C") -> Any:
     """The elements in C's, in Fortran's or in memory's order, in one dimension."""
     if order == "K":
         return reshape(permuted(a, memory_axes("numpy.ravel", a)), (-1,))
-    return reshape(a, (-1,), read_as("numpy.ravel", a, order))
+    order = read_as("numpy.ravel", a, order)
+    return flattened(a) if order == "C" else reshape(a, (-1,), order)
 
 
 @implements("squeeze")

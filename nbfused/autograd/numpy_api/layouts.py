@@ -14,7 +14,7 @@ from ...registry.operations import OPS
 from ..graph import GraphArray
 from .refusals import refuse_options
 
-__all__ = ["in_layout", "memory_axes", "raveled", "read_as"]
+__all__ = ["flattened", "in_layout", "memory_axes", "raveled", "read_as"]
 
 
 def in_layout(name: str, made: Any, order: str, *like: Any) -> Any:
@@ -58,6 +58,18 @@ def memory_axes(name: str, x: Any) -> list[int]:
         refuse_options(name, {"order": "K"})
     strides = [abs(step) for _, step in _strides(x)]
     return sorted(range(len(strides)), key=lambda k: -strides[k])
+
+
+def flattened(x: Any) -> Any:
+    """The elements in C order in one dimension: a view, or else a copy.
+
+    `nf.fuse` does not know how an array lies, and gives a view where it can.
+    """
+    flat = OPS["reshape"](x, (-1,))
+    if isinstance(flat, Traced):
+        flat.note_ravel(x)
+        return flat
+    return flat if _is_c(_strides(flat)) else OPS["astype"](flat, dtype_of(flat))
 
 
 def raveled(x: Any, order: Any) -> Any:

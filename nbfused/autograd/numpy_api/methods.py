@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import check_dtype, describe, dtype_of, is_array
+from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
@@ -16,7 +16,7 @@ from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
 from .in_place import is_recorded, replace
-from .layouts import in_layout, raveled
+from .layouts import flattened, in_layout, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
 
@@ -272,10 +272,7 @@ class ArrayMethods(TableMethods):
         """
         if order != "C":
             return raveled(self, order)
-        flat = OPS["reshape"](self, (-1,))
-        known = isinstance(self, Traced) or flat.size < 2
-        return flat if known or describe(flat.data).strides == (1,) else \
-            flat.copy()
+        return flattened(self)
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
         """Remove axes of extent 1: those given, or all of them."""

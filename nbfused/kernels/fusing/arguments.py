@@ -44,6 +44,8 @@ __all__ = [
     "can_change",
     "constant_key",
     "is_cached",
+    "is_fixed",
+    "is_integer",
     "is_leaf",
     "is_number",
     "is_tracked",
@@ -73,6 +75,11 @@ def is_number(x: Any) -> bool:
         x, Enum)
 
 
+def is_integer(x: Any) -> bool:
+    """True if an argument that is passed by value is an integer or a flag."""
+    return is_number(x) and isinstance(x, (bool, int, np.bool_, np.integer))
+
+
 def is_tracked(x: Any) -> bool:
     """True if an array requires grad: on our tape, or on PyTorch's."""
     return bool(getattr(x, "requires_grad", False))
@@ -92,6 +99,11 @@ def varies(x: Any, name: str, varying: Collection[Attribute]) -> bool:
     return (type(x), name) in varying and type(vars(x)[name]) in (int, float)
 
 
+def is_fixed(name: str, x: Any, asked: Collection[str]) -> bool:
+    """True if the numbers of an argument are constants."""
+    return not (is_leaf(x) or holds_array(x)) or (name in asked and is_integer(x))
+
+
 class Arguments:
     """Arguments by name; those in containers that hold arrays are found in there.
 
@@ -104,6 +116,8 @@ class Arguments:
     varying
         Class and name of numbers that are attributes and passed by value: those that
         have changed.
+    asked
+        Names of integers whose values the function asks for, which are constants.
 
     Attributes
     ----------
@@ -123,8 +137,10 @@ class Arguments:
     """
 
     def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any],
-                 varying: Collection[Attribute] = ()) -> None:
-        self.named, self.hidden, self.varying = named, hidden, varying
+                 varying: Collection[Attribute] = (),
+                 asked: Collection[str] = ()) -> None:
+        self.named, self.hidden = named, hidden
+        self.varying, self.asked = varying, asked
         self.numbers: list[tuple[Attribute, Any]] = []
         self.leaves: list[Any] = []
         self.constants: list[Hashable] = [tuple(named)]
@@ -133,7 +149,7 @@ class Arguments:
         self.traced = False
         self._seen: dict[int, int] = {}
         for name, x in named.items():
-            self._visit(name, x, not (is_leaf(x) or holds_array(x)))
+            self._visit(name, x, is_fixed(name, x, asked))
         self.constants.append(tuple(hidden))
         for name, x in hidden.items():
             self._visit(name, x, True)
@@ -205,8 +221,8 @@ class Arguments:
                 identifier(f"{name}_{k}"), v,
                 not varies(x, k, self.varying) if own else fixed, inner))
 
-        return {name: visit(name, x, given is self.hidden or not (
-                    is_leaf(x) or holds_array(x)), Place(name, ()))
+        return {name: visit(name, x, given is self.hidden or is_fixed(
+                    name, x, self.asked), Place(name, ()))
                 for given in (self.named, self.hidden) for name, x in given.items()}
 
 

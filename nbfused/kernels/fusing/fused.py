@@ -22,7 +22,7 @@ from .compiled_calls import CompiledCalls
 from .explaining.explain import Explanation, explain
 from .explaining.source import source
 from .kept import CacheInfo, KeptPrograms
-from .outside.attributes import AttributeNumbers
+from .outside.attributes import AskedIntegers, AttributeNumbers
 from .outside.changes import Changed, with_changes
 from .outside.host_arrays import making_arrays
 from .outside.lines import add_line
@@ -87,7 +87,7 @@ class Fused(PickledByName):
         self._plans = Plans()
         self._readers: list[Reader] = []
         self.warned = False
-        self._numbers = AttributeNumbers()
+        self._numbers, self._asked = AttributeNumbers(), AskedIntegers()
         self._traced_sites: set[Site] = set()
         self._calls = CompiledCalls(self, self._scope, self._bind)
 
@@ -99,8 +99,9 @@ class Fused(PickledByName):
         *args, **kwargs
             Arrays of one library, Variables, and numbers, also in tuples, lists and
             dictionaries that hold arrays.  Numbers are passed by value: a new one
-            traces nothing.  Everything else, and what is left to its default, is
-            constant.
+            traces nothing; integers and flags among the arguments that the function
+            asks for (``if training:``, ``range(steps)``) are constants.  So is
+            everything else, and what is left to its default.
 
         Raises
         ------
@@ -163,6 +164,7 @@ class Fused(PickledByName):
                         for x in unstable])
         else:
             self._programs.keep(program, key, given, trace.exact)
+            self._asked.note_traced(self.kernel_name, given.named)
         try:
             made = self._run(program, leaves, None if unstable else layout, constants)
             return self._finish(made, args, kwargs, outside)
@@ -239,10 +241,11 @@ class Fused(PickledByName):
                outside: Outside) -> tuple[Arguments, Outside]:
         """The arguments; and the values outside, which methods of theirs read, too."""
         named = self._named(args, kwargs)
-        given = Arguments(named, outside.arrays, self._numbers.varying)
+        varying, asked = self._numbers.varying, self._asked.names
+        given = Arguments(named, outside.arrays, varying, asked)
         if self._scope.add_classes(given.classes):
             outside = self._scope.look()
-            given = Arguments(named, outside.arrays, self._numbers.varying)
+            given = Arguments(named, outside.arrays, varying, asked)
         return given, outside
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -260,7 +263,8 @@ class Fused(PickledByName):
         """Let later calls like this one find its plan at once."""
         if reader is None and len(self._readers) < _READERS:
             reader = make_reader(self.signature, args, kwargs, outside.arrays,
-                                 plan.headers, self._numbers.varying)
+                                 plan.headers, self._numbers.varying,
+                                 self._asked.names)
             read_now = reader and reader.read(args, kwargs, outside.arrays)
             if reader is not None:
                 self._readers.append(reader)
@@ -313,7 +317,7 @@ class Fused(PickledByName):
         except NbFusedError as error:
             add_line(error)
             trace.watch.rewind()  # it may be called again
-            if self._learns(trace):
+            if self._learns(trace, given):
                 raise _TraceAgainError from error
             raise
 
@@ -326,9 +330,11 @@ class Fused(PickledByName):
             return self.traced(*args, **kwargs)
         return Traced(program, _unstable(trace, given, outside))
 
-    def _learns(self, trace: Trace) -> bool:
+    def _learns(self, trace: Trace, given: Arguments) -> bool:
         """Whether a trace that was refused tells how to trace again."""
-        if self._numbers.keep_constant(trace.asked_numbers):
+        asked = trace.asked_numbers
+        if self._asked.keep_constant(asked, given.named) or \
+                self._numbers.keep_constant(asked):
             self._readers = []
             return True
         new = trace.asked_sites - self._traced_sites

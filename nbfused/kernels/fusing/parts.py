@@ -55,9 +55,10 @@ def overwritten(whole: Symbol, views: Sequence[View], new: Any) -> Symbol:
                           "elements share memory; change a copy of it")
 
 
-def may_copy(view: View, base: Symbol) -> bool:
-    """Whether NumPy may copy: a reshape of what need not be contiguous."""
-    if view.kind != "reshape" or is_alignment(base.extents, view.params):
+def may_copy(view: View | None, base: Symbol) -> bool:
+    """Whether NumPy may copy: a reshape, or None: a ravel, of what lies apart."""
+    if view is not None and (
+            view.kind != "reshape" or is_alignment(base.extents, view.params)):
         return False
     shape = base.extents if base.root is None else base.root.extents
     for part in base.parts:

@@ -22,11 +22,12 @@ from .arguments import (
     Attribute,
     can_change,
     constant_key,
+    is_fixed,
     is_leaf,
     is_number,
     varies,
 )
-from .outside.containers import holds_array, is_container, is_object, items_of
+from .outside.containers import is_container, is_object, items_of
 from .plans.plan import Plan
 from .plans.segments import SegmentedPlan
 
@@ -88,7 +89,8 @@ class _NoReaderError(Exception):
 def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
                 kwargs: Mapping[str, Any], hidden: Mapping[str, Any],
                 headers: Headers | None,
-                varying: Collection[Attribute] = ()) -> Reader | None:
+                varying: Collection[Attribute] = (),
+                asked: Collection[str] = ()) -> Reader | None:
     """Generate the reader of arguments like these; None if there is none.
 
     Parameters
@@ -97,12 +99,12 @@ def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
         Arrays and containers that the function reads from outside.
     headers
         Finds how to read all arrays at once, if the backend knows a way.
-    varying
+    varying, asked
         As for `Arguments`.
     """
     if not all(p.kind in _NAMED for p in signature.parameters.values()):
         return None
-    text = _Text(varying)
+    text = _Text(varying, asked)
     try:
         text.arguments(signature, args, kwargs)
         text.hidden(hidden)
@@ -132,8 +134,8 @@ class _Text:
         The arrays that it is made for.
     """
 
-    def __init__(self, varying: Collection[Attribute]) -> None:
-        self._varying = varying
+    def __init__(self, varying: Collection[Attribute], asked: Collection[str]) -> None:
+        self._varying, self._asked = varying, asked
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.leaves: list[str] = []
@@ -156,12 +158,12 @@ class _Text:
             if name in kwargs:
                 (x,) = self._new(1)
                 self.lines.append(f"{x} = kwargs[{name!r}]")
-                self._argument(x, kwargs[name])
+                self._argument(name, x, kwargs[name])
             elif name in given:
-                self._argument(*given[name])
+                self._argument(name, *given[name])
 
-    def _argument(self, at: str, x: Any) -> None:
-        self._visit(at, x, not (is_leaf(x) or holds_array(x)))
+    def _argument(self, name: str, at: str, x: Any) -> None:
+        self._visit(at, x, is_fixed(name, x, self._asked))
 
     def hidden(self, arrays: Mapping[str, Any]) -> None:
         """Read the arrays from outside, which come after the arguments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -127,9 +127,9 @@ def _unsure(trace: Trace, target: Symbol) -> tuple[list[Symbol], bool]:
     """
     root: Any = target.root
     views = [*trace.views.get(root.array, ())]
-    through = _is_reshaped(root.extents, target.parts)
+    through = _is_reshaped(root.extents, target)
     others = [root, *views] if through else [
-        v for v in views if _is_reshaped(root.extents, v.parts)]
+        v for v in views if _is_reshaped(root.extents, v)]
     others = [v for v in others if v is not target and not v.loose]
     if root.own is not None and (through or others):
         check_contiguous(trace, (root.own,))
@@ -160,9 +160,11 @@ def _lies_as(value: Value) -> tuple[Value, ...] | None:
     return tuple(v for v in found if not v.by_value)
 
 
-def _is_reshaped(shape: Shape, parts: Sequence[View]) -> bool:
-    """Whether one of some views is a reshape that a copy could be."""
-    for part in parts:
+def _is_reshaped(shape: Shape, view: Symbol) -> bool:
+    """Whether a view is by a reshape, or a ravel, that a copy could be."""
+    if view.raveled:
+        return True
+    for part in view.parts:
         (made,) = part.out_shapes((shape,))
         if part.kind == "reshape" and not is_alignment(shape, made):
             return True

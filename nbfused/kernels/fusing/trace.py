@@ -95,7 +95,7 @@ class Trace:
         #: The type of the first array that is given.
         self.kind: type | None = None
         self.sample: Any = None
-        #: Names of numbers passed by value that the function has asked for.
+        #: Names of numbers passed by value that the function needs while it is traced.
         self.asked_numbers: set[str] = set()
         self.watch = Watch()
         #: What was refused; some of it may have been caught.
@@ -375,8 +375,9 @@ class Trace:
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
-        raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
-                              "an array with nf.full outside of the fused function")
+        x.ask()  # it may be an index
+        x.tracer.refuse(f"{x.name} has no axes, which nf.fuse could change; make an "
+                        "array with nf.full outside of the fused function")
 
 
 def _is_plain(x: Any) -> bool:

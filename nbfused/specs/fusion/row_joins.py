@@ -202,8 +202,8 @@ def _both(first: Launch, second: Launch) -> Launch | None:
     for name, kind, x in zip(own.inputs, own.kinds, second.inputs, strict=True):
         if x in first.outputs:
             out = spec.outs[first.outputs.index(x)]
-            if out.kind != kind:
-                return None
+            if out.kind != kind or kind not in ("element", "row"):
+                return None  # a sum over rows is known after the last of them
             wires.made[name] = out.function, x.type
             continue
         known = next((n for n, k, y in zip(spec.inputs, spec.kinds, first.inputs,

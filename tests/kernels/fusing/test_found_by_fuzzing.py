@@ -120,3 +120,23 @@ def test_a_view_of_a_result_by_two_steps_is_a_view_of_it():
         return whole, whole[1:][:, :1]
 
     assert np.shares_memory(*nf.fuse(parts)(X))
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x[0, ::2].ravel(), lambda x: x[:, :1].ravel(), lambda x: np.ravel(x[0])])
+def test_what_is_raveled_may_be_a_copy_though_it_has_one_axis(view):
+    """Of elements that lie apart NumPy's ravel is a copy, and reshape a view."""
+    with pytest.raises(KernelTypeError, match=r"a view or a copy|not contiguous"):
+        nf.fuse(_changed(view))(np.repeat(X, 2, 1)[:, ::2])
+
+
+def test_a_contiguous_array_is_changed_through_its_ravel():
+    x = X[0].copy()
+    nf.fuse(lambda x: np.ravel(x).fill(2))(x)
+    np.testing.assert_array_equal(x, 2)
+
+
+def test_the_ravel_of_elements_apart_is_a_copy_on_variables():
+    x = nf.Variable(X[0, ::2].copy()[::-1])
+    np.ravel(x)[0] = 9
+    np.testing.assert_array_equal(x.data, X[0, ::-2])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 from tests.refusal import refused
 
 pytestmark = pytest.mark.interpreted
@@ -70,3 +70,36 @@ def test_a_number_beside_float32_and_float64_has_all_its_digits(function):
     expected, found = function(WHOLE, Y, 0.89), nf.fuse(function)(WHOLE, Y, 0.89)
     assert found[0].dtype == expected[0].dtype == np.float64
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, n: x if n > 1 else -x, lambda x, n: x.sum(n % 2),
+    lambda x, n: x[:, n - 1], lambda x, n: x[n - 1:], lambda x, n: x * float(n),
+    lambda x, n: x * {1: 3}.get(n, 4),
+    lambda x, n: sum(x + k for k in range(n)), lambda x, n: np.roll(x, round(n), 1)])
+def test_an_integer_that_is_asked_for_is_traced_for_each_value(function):
+    fused = nf.fuse(function)
+    for n in (1, 2, 1, np.int64(2), 1, 2, True):
+        np.testing.assert_array_equal(fused(X, n), function(X, n))
+    assert 2 < fused.cache_info().currsize <= 4  # by type, too
+
+
+def test_flags_by_keyword_beside_numbers_that_are_passed_by_value():
+    def scaled(x, rate, *, training):
+        return x * rate if training else x
+
+    fused = nf.fuse(scaled)
+    for rate in (0.5, 0.75, 1.25, 1.5, 1.75):
+        for training in (True, False):
+            np.testing.assert_array_equal(fused(X, rate, training=training),
+                                          scaled(X, rate, training=training))
+    assert fused.cache_info().currsize == 2
+
+
+def test_many_values_of_an_integer_that_is_asked_for_are_warned_of():
+    fused = nf.fuse(lambda x, n: x * float(n))
+    for n in range(8):
+        np.testing.assert_array_equal(fused(X, n), X * n)
+    with pytest.warns(NbFusedPerformanceWarning, match="value of 'n'.*9 so far"):
+        fused(X, 8)
+    np.testing.assert_array_equal(fused(X, 9), X * 9)  # and once only

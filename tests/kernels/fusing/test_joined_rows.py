@@ -256,3 +256,14 @@ def test_a_recorded_row_sums_what_was_broadcast():
     want = p * (g - (g * p).sum(-1, keepdims=True))
     np.testing.assert_allclose(x.grad, want * 0.5, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(b.grad, want.sum((0, 2), keepdims=True)[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4, 1)])
+def test_a_sum_over_all_rows_is_not_read_in_the_row_that_makes_it(shape):
+    """A column's mean is known after the last row, and what reads it comes later."""
+    def scaled(x):
+        y = x - x.mean(axis=-1, keepdims=True) + x
+        return y*y.mean(axis=0)
+
+    x = normal(*shape)
+    np.testing.assert_allclose(thrice(scaled, x), scaled(x), rtol=1e-12, atol=1e-14)

@@ -78,7 +78,7 @@ def test_attributes_of_arrays_are_refused(name):
 
 def test_numbers_as_keys_are_refused():
     with pytest.raises(KernelTypeError, match="a dictionary"):
-        nf.fuse(lambda x, n: x * {1: 2}.get(n, 3))(X, 1)
+        nf.fuse(lambda x, n: x * {1: 2}.get(n, 3))(X, 1.0)
 
 
 def test_types_are_those_of_what_is_passed():

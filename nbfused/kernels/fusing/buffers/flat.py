@@ -60,7 +60,7 @@ class FlatCall:
         self.__name__, self._scope, self._keys = name, scope, outside.keys
         held = given.map_leaves(_held, Copies())  # whoever traces forgets its values
         hidden = {name: held.pop(name) for name in outside.arrays}
-        self._given = Arguments(held, hidden, given.varying)
+        self._given = Arguments(held, hidden, given.varying, given.asked)
         self._bound = inspect.BoundArguments(bound.signature, type(bound.arguments)(
             {**bound.arguments, **held}))
         self.results: Structure | None = None

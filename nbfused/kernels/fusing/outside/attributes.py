@@ -1,13 +1,22 @@
-"""Numbers that are attributes of objects: constants, until they change."""
+"""Numbers that may be constants or be passed by value, as a function uses them.
+
+Those that are attributes of objects are constants until they change; integers and flags
+that are arguments are passed by value until the function asks for one's value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..arguments import Arguments, Attribute
+from ....errors import NbFusedPerformanceWarning
+from ..arguments import Arguments, Attribute, is_integer
 
-__all__ = ["AttributeNumbers"]
+__all__ = ["AskedIntegers", "AttributeNumbers"]
+
+#: Values of one argument that are traced without a word.
+_VALUES = 8
 
 
 class AttributeNumbers:
@@ -52,3 +61,39 @@ class AttributeNumbers:
         self._constant |= found or self.varying
         self.varying -= self._constant
         return True
+
+
+class AskedIntegers:
+    """Integers and flags that are arguments, and whose values a function asks for.
+
+    ``if training:`` and ``range(steps)`` cannot be traced of numbers that are passed by
+    value.  Such an argument is a constant from then on, and traced for each value.
+
+    Attributes
+    ----------
+    names
+        The names of these arguments.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._traced: dict[str, set[Any]] = {}
+
+    def keep_constant(self, asked: Collection[str], named: Mapping[str, Any]) -> bool:
+        """Make arguments that were asked for constants; whether there are such."""
+        found = {n for n in asked if n in named and is_integer(named[n])} - self.names
+        self.names |= found
+        return bool(found)
+
+    def note_traced(self, function: str, named: Mapping[str, Any]) -> None:
+        """Note the values that a trace is for, and warn where they are many."""
+        for name in self.names & named.keys():
+            values = self._traced.setdefault(name, set())
+            before = len(values)
+            values.add(named[name])
+            if before == _VALUES < len(values):
+                warnings.warn(
+                    f"fuse: {function} asks for the value of '{name}', so that each "
+                    f"value is traced for itself, {len(values)} so far; use "
+                    "nf.ops.where or arithmetic where it changes often",
+                    NbFusedPerformanceWarning, stacklevel=4)

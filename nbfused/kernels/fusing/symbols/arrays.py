@@ -77,8 +77,8 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "lies_as", "loose", "own", "parts", "replaced", "root",
-                 "scalar", "shared", "tracer", "whole")
+    __slots__ = ("array", "lies_as", "loose", "own", "parts", "raveled", "replaced",
+                 "root", "scalar", "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
@@ -87,6 +87,7 @@ class Symbol(Unknown, Traced, Variable):
     replaced: str  # why it is not what NumPy has after a change in place
     lies_as: tuple[Value, ...]  # arguments that must be contiguous where it is used
     loose: bool  # whether it is a view or a copy is not known
+    raveled: bool  # a copy, if what it is a view of is not contiguous
     scalar: bool  # to NumPy, if it has no dimensions
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
@@ -101,7 +102,7 @@ class Symbol(Unknown, Traced, Variable):
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, "", False
-        made.loose, made.lies_as = False, ()
+        made.loose, made.raveled, made.lies_as = False, False, ()
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -113,15 +114,22 @@ class Symbol(Unknown, Traced, Variable):
         self.loose = base.loose or (part is not None and may_copy(part, base))
         if self.loose:
             part = None
-        self.whole, self.array = False, base.array
+        self.whole, self.array, self.raveled = False, base.array, base.raveled
         self.root = None if part is None else base.root
         self.parts = base.parts if part is None else (*base.parts, part)
         self.tracer.views.setdefault(self.array, WeakSet()).add(self)
 
+    def note_ravel(self, base: Symbol) -> None:
+        """Note that this is `base` raveled: a copy, if that is not contiguous."""
+        self.raveled = True
+        if not self.loose and may_copy(None, base):
+            self.loose, self.root, self.parts = True, None, base.parts
+
     def part(self, value: Value) -> None:
         """Be an array of its own from here on."""
         self.shared, self.array, self.whole = [value], object(), True
-        self.root, self.parts, self.loose, self.lies_as = self, (), False, ()
+        self.root, self.parts, self.lies_as = self, (), ()
+        self.loose = self.raveled = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ _PLAIN = (bool, int, float, complex, np.generic, str, type(None))
 
 
 def _refuse_hash(self: Number) -> int:
-    self.tracer.asked_numbers.add(self.value.name)
+    self.ask()
     self.tracer.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
                       "which is not known while nf.fuse traces a function; look it up "
                       "outside, or make it constant: in a tuple, or as a default")
@@ -66,6 +67,15 @@ class Number(Unknown, TracedNumber):
     def computed(self, function: Callable[[Any], Any]) -> Number:
         """A number that is computed from this one at each call."""
         return self.tracer.host(function, (self,))
+
+    def ask(self) -> None:
+        """Note that the function needs it, and those it is computed from."""
+        asked, trace = [self.value], self.tracer
+        while asked:
+            value = asked.pop()
+            trace.asked_numbers.add(value.name)
+            asked += [x for call in trace.numbers if call.value is value
+                      for x in call.args if isinstance(x, Value)]
 
     @property
     def number_type(self) -> Type:
@@ -123,6 +133,18 @@ class Number(Unknown, TracedNumber):
         return super().__array_function__(function, types, args, kwargs)
 
     __hash__ = _refuse_hash
+
+    def __round__(self, *digits: Any) -> Number:
+        return self.tracer.host(round, (self, *digits))
+
+    def __trunc__(self) -> Number:
+        return self.tracer.host(math.trunc, (self,))
+
+    def __floor__(self) -> Number:
+        return self.tracer.host(math.floor, (self,))
+
+    def __ceil__(self) -> Number:
+        return self.tracer.host(math.ceil, (self,))
 
     def astype(self, dtype: Any) -> Any:
         """The number converted to a dtype."""

@@ -43,10 +43,10 @@ _WHOLE = frozenset({"reshape", "transpose", "expand", "squeeze"})
 def refuse(what: str) -> Callable[[Any], NoReturn]:
     """Make a method that refuses what needs a value not known yet."""
     def raise_error(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint, trace, name = "", self.tracer, self.value.name
+        hint, trace = "", self.tracer
         if isinstance(self, TracedNumber):
             hint = _CONSTANT
-            trace.asked_numbers.add(name)
+            self.ask()
         raise trace.refuse(f"{self.name}: {what}, {WAY_OUT}{hint}")
 
     return raise_error
