@@ -299,26 +299,28 @@ def test_l39_while(device):
 
 def refusals():
     @nf.rawkernel(differentiable=True)
-    def in_place(x, y):
-        i = nf.grid(1)
-        x[i] = x[i] * x[i]
-        nf.syncthreads()
-        y[i] = x[31 - i]
-
-    @nf.rawkernel(differentiable=True)
-    def through_shared(x, y):
+    def left_before_a_loop(x, y):
         i = nf.threadIdx.x
+        if i > 15:
+            return
         s = nf.shared.array(32, "float32")
-        s[i] = x[i]
-        nf.syncthreads()
-        y[i] = s[31 - i]
+        for _ in range(2):
+            s[i] = x[i]
+            nf.syncthreads()
+            y[i] = s[15 - i]
 
     @nf.rawkernel(differentiable=True)
-    def through_a_shuffle(x, y):
+    def an_old_value(x, y):
         i = nf.threadIdx.x
-        y[i] = nf.shfl_xor_sync(0xffffffff, x[i], 1)
+        y[i] = nf.atomic.add(x, i, 1.0) * x[i]
 
-    return [in_place, through_shared, through_a_shuffle]
+    @nf.rawkernel(differentiable=True)
+    def a_maximum_that_is_read(x, y):
+        i = nf.threadIdx.x
+        nf.atomic.max(y, i, x[i])
+        x[i] = y[i]
+
+    return [left_before_a_loop, an_old_value, a_maximum_that_is_read]
 
 
 @pytest.mark.parametrize("kernel", refusals(), ids=lambda k: k.__name__)
