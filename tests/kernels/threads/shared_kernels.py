@@ -124,6 +124,40 @@ def left_early(x, n, y):
 
 
 @nf.rawkernel(differentiable=True)
+def last_warp(x, y):
+    """A tree whose last steps one warp takes, behind barriers of its own."""
+    t, i = nf.threadIdx.x, nf.grid(1)
+    part = nf.shared.array(64, "float64")
+    part[t] = nf.sin(x[i]) + 1.5
+    nf.syncthreads()
+    if t < 32:
+        next_ = t + 32
+        step = 16
+        v = part[t] * part[next_]
+        nf.syncwarp()
+        while step > 0:
+            part[t] = v
+            nf.syncwarp()
+            v *= part[t ^ step]
+            nf.syncwarp()
+            step //= 2
+        if t == 0:
+            y[nf.blockIdx.x] = v
+
+
+@nf.rawkernel(differentiable=True)
+def left_early_with_places(x, n, y):
+    t = nf.threadIdx.x
+    tile = nf.shared.array(8, "float64")
+    if t >= n:
+        return
+    place = (t + 1) % 3
+    tile[t] = x[t] ** 2
+    nf.syncthreads()
+    y[place] = tile[place] * x[place]
+
+
+@nf.rawkernel(differentiable=True)
 def by_block(x, n, y):
     """A branch that a block takes as a whole, with a loop of barriers in it."""
     t, b = nf.threadIdx.x, nf.blockIdx.x
@@ -229,6 +263,8 @@ CASES = {
     "counted": (counted, 2, 8, [ROW], 16),
     "places": (sorted_places, 1, 8, [ROW[:8]], 8),
     "left early": (left_early, 2, 8, [ROW[:11], 11], 11),
+    "places that are handed on": (left_early_with_places, 1, 8, [ROW[:3], 3], 3),
+    "the last warp": (last_warp, 1, 64, [WARP], 1),
     "by block": (by_block, 2, 4, [ROW[:8], 2], 8),
     "handed on": (handed_on, 1, 4, [ROW[:4], 300], 4),
     "a warp's sum": (warp_sum, 1, 64, [WARP], 64),

@@ -2,7 +2,7 @@
 
 A thread that has left a kernel early is not waited for.  Its derivative begins where it
 left, so that it must come to every barrier: a branch with barriers is cut into branches
-between them.
+between them.  Those of a warp (``syncwarp``) stay, as whole warps come to them.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def barriers_outside(function: Function) -> Function:
 
 
 def _barrier(s: Statement) -> Let | None:
-    """The first barrier in `s`, at any depth."""
+    """The first barrier of the block in `s`, at any depth."""
     return next((x for x in walk(Block((s,), ())) if isinstance(x, Let)
-                 and x.op == "barrier"), None)
+                 and x.op == "barrier" and x.attr == "block"), None)
 
 
 class _Cut(Builder):
@@ -124,7 +124,7 @@ def _parts(statements: Sequence[Statement]) -> list[tuple[Statement, ...]]:
     """`statements` between barriers."""
     found: list[list[Statement]] = [[]]
     for s in statements:
-        if isinstance(s, Let) and s.op == "barrier":
+        if isinstance(s, Let) and _barrier(s) is s:
             found.append([])
         else:
             found[-1].append(s)
