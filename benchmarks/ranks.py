@@ -70,7 +70,7 @@ def _processes(size: int, given: argparse.Namespace) -> dict[str, float]:
         [sys.executable, "-m", "benchmarks.ranks", "--rank", str(rank), "--size",
          str(size), "--port", str(port), "--bucket", str(given.bucket),
          *(["--profile"] if given.profile else []),
-         *(["--segments"] if given.segments else [])],
+         *(["--segments"] if given.segments else []), "--only", given.only],
         env=environment, text=True, stdout=subprocess.PIPE) for rank in range(size)]
     printed = [p.communicate()[0] for p in started]
     if any(p.returncode for p in started):
@@ -97,6 +97,8 @@ def _measured(given: argparse.Namespace) -> dict[str, float]:
     if given.segments:
         comm.engine.on_stream = None
     for name, step in (*_training(comm, given.bucket), *_splitting(comm)):
+        if given.only not in name:
+            continue
         found[name] = _seconds(step)
         if given.profile and "fuse" in name:
             lines = _profiled(step)
@@ -244,6 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--bucket", type=int, default=4 << 20, help="bytes")
     parser.add_argument("--segments", action="store_true",
                         help="leave collectives out of CUDA graphs")
+    parser.add_argument("--only", default="", help="programs with this in their name")
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     return parser

@@ -8,17 +8,19 @@ import numpy as np
 
 from ...gpu.operands import Operand
 from ...scalar.ir.nodes import Let
+from ...scalar.printing.numba_operations import Calls
 from ...scalar.typing.types import Typed
 from ...specs import TypedStage
 from ...specs.fusion.row_forms import Online
 from ...support.dtypes import HALVES
-from ..text.source import decoded, evaluate
+from ..text.source import ROUGH, decoded, evaluate
 from ..text.states import States
 from .elements import Elements, Kept
 from .scope import RowScope
 
 __all__ = ["Pair", "Single", "reductions"]
 
+_EXP = "exp", "float32"
 #: Names in kernel text of the floats that are compared in pairs.
 _KINDS = {t.dtype.name: t.short for t in HALVES}
 #: The inputs' values at some columns.
@@ -84,11 +86,22 @@ class Pair:
 
     A lane's sum is relative to the largest element that the lane has seen; it is scaled
     anew once for the elements of an access, not for each.
+
+    Notes
+    -----
+    Of 16-bit elements the powers are `exp_rough`'s also where results have more digits:
+    its error grows with the distance to the largest element, and what is far from it
+    counts little.  The sum stays within a few units in the last place of float32;
+    measured: benchmarks/notes/distributed.md.
     """
 
     def __init__(self, scope: RowScope, pair: Online) -> None:
         self.scope, self.pair = scope, pair
-        self.top, self.total = _states(scope, pair.top), _states(scope, pair.total)
+        elements = scope.text.elements
+        short = elements and all(o.dtype.name in _KINDS for o in elements)
+        powers = {**scope.calls, _EXP: ROUGH[_EXP]} if short else scope.calls
+        self.top = _states(scope, pair.top)
+        self.total = _states(scope, pair.total, powers)
         self.states = States(
             pair.merge, (*self.top.identity, *self.total.identity),
             (*self.top.dtypes, *self.total.dtypes), f"both{pair.top}_", scope.calls)
@@ -174,6 +187,6 @@ def element_states(scope: RowScope, at: int, states: States, columns: Sequence[s
     return parts
 
 
-def _states(scope: RowScope, at: int) -> States:
+def _states(scope: RowScope, at: int, calls: Calls | None = None) -> States:
     s = scope.typed.stages[at]
-    return States(s.merge, s.identity, s.state, f"z{at}_", scope.calls)
+    return States(s.merge, s.identity, s.state, f"z{at}_", calls or scope.calls)

@@ -45,6 +45,33 @@ def pulled(function, arrays, cotangent):
     return [y.data, *(x.grad for x in v)]
 
 
+@row
+def log_of_powers(x):
+    """Logarithm of the sum of powers, in float32 whatever the elements are."""
+    @stage("max", detach=True)
+    def top(x):
+        return x
+
+    @stage("sum")
+    def total(x, top):
+        return nf.exp(x - top)
+
+    return np.float32(top + nf.log(total))
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype("float16")])
+def test_a_sum_of_powers_of_16_bits_has_the_digits_of_float32(dtype, spread):
+    """Its powers are the quick ones."""
+    x = (spread*normal(64, 20_000, dtype=np.float32)).astype(dtype)
+    X = x.astype("f8")
+    top = X.max(1, keepdims=True)
+    expected = top[:, 0] + np.log(np.exp(X - top).sum(1))
+    found = nf.to_numpy(log_of_powers(put(x)))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=5e-7, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax(shape, dtype):
