@@ -4,7 +4,8 @@ A Map joins what reads it; one that several launches read, or that is a result, 
 stored once.  Reductions over the same elements and axes are one, with the Maps that
 they read and the Maps of what they give; a product takes the Maps of its elements;
 reductions along the last axis and Maps around them are a Row, and Rows that follow one
-another are one.  Everything else runs by itself: nothing is refused.
+another are one; a factor of a product's elements moves to the product that makes what
+it needs.  Everything else runs by itself: nothing is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..reduce import Reduce
 from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
+from .moved_factors import move_factors
 from .row_algebra import fuse_rows, row_kind
 from .row_joins import join_rows, joins_row
 from .slices import lower_slices
@@ -368,4 +370,5 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
-    return join_rows(parts.launches(name), outputs, stores or {})
+    launches = join_rows(parts.launches(name), outputs, stores or {})
+    return move_factors(launches, outputs, stores or {})
