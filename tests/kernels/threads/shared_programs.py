@@ -1,6 +1,7 @@
 """Random kernels of one block that pass floating numbers through shared memory.
 
-Barriers and shuffles stand where all threads come, or all that have not left.
+Barriers stand where all threads come, or all that have not left; shuffles where all
+threads come, and they read lanes that the block has: CUDA leaves open what others hold.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ import random
 
 from tests.kernels.threads import block_programs
 
-THREADS = block_programs.THREADS
+THREADS = 8
 #: Of a number: `{e}` is one, `{c}` an integer.
 EXPRESSIONS = ("{e} * {e}", "{e} - 0.5 * {e}", "nf.sin({e})", "nf.tanh({e}) * {e}",
                "{e} / (1.5 + {e} * {e})", "max({e}, 0.3 * {e} - 0.1)")
 CONDITIONS = ("x[t] > 0.0", "t % 2 == 1", "a > 0.2", "t < n")
-SHUFFLES = ("nf.shfl_sync(ALL, {v}, {c})", "nf.shfl_down_sync(ALL, {v}, {c})",
-            "nf.shfl_up_sync(ALL, {v}, {c})", "nf.shfl_xor_sync(ALL, {v}, {c})",
-            "nf.shfl_sync(ALL, {v}, (t + {c}) % 6)", "nf.shfl_up_sync(ALL, {v}, n)",
-            "nf.shfl_down_sync(ALL, {v}, 1, width=2)")
+#: Of a number `{v}`; `{c}` is an integer from 0 to 5.
+SHUFFLES = ("nf.shfl_sync(ALL, {v}, {c})", "nf.shfl_sync(ALL, {v}, (t + {c}) % 8)",
+            "nf.shfl_sync(ALL, {v}, n, width=4)", "nf.shfl_xor_sync(ALL, {v}, {c})",
+            "nf.shfl_up_sync(ALL, {v}, {c})", "nf.shfl_up_sync(ALL, {v}, n)",
+            "nf.shfl_up_sync(ALL, {v}, t % 3, width=4)",
+            "nf.shfl_down_sync(ALL, {v}, {c}, width=8)",
+            "nf.shfl_down_sync(ALL, {v}, 1, width=2)",
+            "nf.shfl_down_sync(ALL, {v}, min({c}, 7 - t))")
 
 
 class Program(block_programs.Program):
@@ -30,9 +35,9 @@ class Program(block_programs.Program):
         self.write(0, "def k(x, y, n):")
         self.write(1, "t = nf.threadIdx.x",
                    f"sh = nf.shared.array({THREADS}, 'float64')",
-                   "sums = nf.shared.array((2, 3), 'float64')",
+                   "sums = nf.shared.array((2, 4), 'float64')",
                    "sh[t] = x[t]", "sums[t % 2, t // 2] = x[t] * 0.5",
-                   "a = x[t] * x[(t + 1) % 6]", "nf.syncthreads()")
+                   "a = x[t] * x[(t + 1) % 8]", "nf.syncthreads()")
         self.block(1, True)
         self.write(1, f"y[t] = a * {self.number()} + {self.number()}")
 
@@ -41,8 +46,8 @@ class Program(block_programs.Program):
         if not depth or kind < 0.3:
             return self.random.choice([*self.own, "0.7"])
         if kind < 0.5 and shared:
-            return self.random.choice([f"sh[(t + {self.random.randint(0, 5)}) % 6]",
-                                       "sh[3]", "sums[t % 2, (t + n) % 3]"])
+            return self.random.choice([f"sh[(t + {self.random.randint(0, 5)}) % 8]",
+                                       "sh[3]", "sums[t % 2, (t + n) % 4]"])
         text = self.random.choice(EXPRESSIONS)
         while "{e}" in text:
             text = text.replace("{e}", self.number(shared, depth - 1), 1)
@@ -72,7 +77,7 @@ class Program(block_programs.Program):
     def add(self, depth, alike):
         if alike:
             self.write(depth, "nf.syncthreads()",
-                       f"nf.atomic.add(sums, (0, t % 3), {self.number(shared=False)})",
+                       f"nf.atomic.add(sums, (0, t % 4), {self.number(shared=False)})",
                        "nf.syncthreads()")
 
     def shuffle(self, depth, alike):
