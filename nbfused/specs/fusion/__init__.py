@@ -4,5 +4,6 @@
 and `factors` simplify; `row_joins` joins Rows and what follows them; `epilogues` joins
 a product and what follows it; `graph` is a whole program, `partition` divides it into
 launches, whose `order` is free but for what they read.  `slices` gives slices and joins
-a form in which Maps merge with them (`rearranged`), `window_algebra` merges those.
+a form in which Maps merge with them (`rearranged`), `window_algebra` merges those;
+`moved_factors` moves work from a product to an earlier one.
 """
