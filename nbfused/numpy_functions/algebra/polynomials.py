@@ -32,7 +32,7 @@ def polyval(p: Any, x: Any) -> Any:
         p = [*np.asarray(p)]  # whose dtype is that of all coefficients
     count = shape_of(p)[0] if is_value(p) else len(p)
     terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
-    found: Any = ops.zeros_like(x) if is_value(x) else 0 * x
+    found: Any = 0 * x
     for term in terms:
         found = ops.add(ops.multiply(found, x), term)
     return found

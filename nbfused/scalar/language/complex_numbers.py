@@ -22,31 +22,8 @@ compose("complex_pow", "a, b", "return pow(a, b)",
         "0.0 if b == 0.0 and not isfinite(1.0/a) else b*complex_pow(a, b - 1.0)",
         "y*log(a if a != 0.0 else 1.0)", rule="power", python="{a} ** {b}",
         doc="The principal power.")
-compose("complex_asinh", "a", "return asinh(a)", "1.0/sqrt(1.0 + a*a)",
-        rule="arcsinh", python="np.arcsinh", doc="The inverse hyperbolic sine.")
-
-compose("complex_exp2", "a", "return exp(0.6931471805599453*a)",
-        "0.6931471805599453*y", rule="exp2", python="np.exp2", doc="``2**a``.")
-compose("complex_rint", "a", """
-x, y = real(a), imag(a)
-moved = rint(x) - x if isfinite(x) else 0.0
-return rint(x) + 1j*rint(y) if isfinite(y) else a + moved
-""", None, rule="rint", python="np.rint", doc="The nearest integers of both parts.")
-compose("complex_expm1", "a", """
-x = real(a)
-s = sin(0.5*imag(a))
-return (expm1(x)*cos(imag(a)) - 2.0*s*s) + 1j*(exp(x)*sin(imag(a)))
-""", "exp(a)", rule="expm1", python="np.expm1",
-        doc="``exp(a) - 1``, accurate for small `a`.")
-compose("complex_log2", "a", "return 1.4426950408889634*log(a)",
-        "1.4426950408889634/a", rule="log2", python="np.log2",
-        doc="The logarithm with base 2.")
-compose("complex_log1p", "a", """
-x, y = real(a), imag(a)
-near = 0.5*log1p(x*(x + 2.0) + y*y)
-return (near if abs(a) < 0.5 else log(hypot(1.0 + x, y))) + 1j*atan2(y, 1.0 + x)
-""", "1.0/(1.0 + a)", rule="log1p", python="np.log1p",
-        doc="``log(1 + a)``, accurate for small `a`.")
+compose("complex_rint", "a", "return complex_from(rint(real(a)), rint(imag(a)))",
+        None, rule="rint", python="np.rint", doc="The nearest integers of both parts.")
 compose("complex_sinc", "a", """
 z = 3.141592653589793*(a if a != 0.0 else 1.0)
 return sin(z)/z if a != 0.0 else 1.0

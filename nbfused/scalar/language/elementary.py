@@ -191,12 +191,6 @@ def _function(name: str, doc: str, *partials: str | None, **facts: Any) -> None:
     define(name, partials, doc, **{"numba": f"math.{name}", "c": (name,), **facts})
 
 
-def _on_the_axis(name: str, imag: str) -> str:
-    """A function that may overflow where its argument is real: inf times 0 is NaN."""
-    return (f"({{t}}(complex(math.{name}({{a}}.real), {imag})) "
-            f"if {{a}}.imag == {{zero}} else cmath.{name}({{a}}))")
-
-
 _function("sqrt", "The square root; its derivative at 0 is 0.",
           "0.5/y if y != 0.0 else y", number=math.sqrt,
           c=("sqrt", "__fsqrt_rn"), cost=4, exact="sqrt(a)", points=POSITIVE)
@@ -205,7 +199,7 @@ _function("cbrt", "The cube root.",
           exact="cbrt(a)", points=POSITIVE)
 _function("exp", "The exponential.",
           "y", number=math.exp, cpu=FLOATS, c=("exp", "__expf"), cost=10,
-          numba_complex=_on_the_axis("exp", "{a}.imag"),
+          real=True, on_complex="complex_exp",
           exact="exp(a)", points=EVERYWHERE)
 _function("exp2", "The power ``2**a``.",
           "0.6931471805599453*y", cpu=FLOATS, real=True, cost=10,
@@ -217,6 +211,7 @@ _function("expm1", "``exp(a) - 1``, accurate for small `a`.",
           points=EVERYWHERE)
 _function("log", "The natural logarithm.",
           "1.0/a", number=math.log, cpu=FLOATS, c=("log", "__logf"), cost=10,
+          real=True, on_complex="complex_log",
           exact="log(a)", points=POSITIVE)
 _function("log2", "The logarithm with base 2.",
           "1.4426950408889634/a", number=math.log2, cpu=FLOATS, real=True,
@@ -224,53 +219,62 @@ _function("log2", "The logarithm with base 2.",
           exact="log(a, 2)", points=POSITIVE)
 _function("log10", "The logarithm with base 10.",
           "0.4342944819032518/a", number=math.log10, cpu=FLOATS,
-          c=("log10", "__log10f"), cost=10, exact="log10(a)", points=POSITIVE)
+          c=("log10", "__log10f"), cost=10, real=True, on_complex="complex_log10",
+          exact="log10(a)", points=POSITIVE)
 _function("log1p", "``log(1 + a)``, accurate for small `a`.",
           "1.0/(1.0 + a)", cpu=FLOATS, real=True, cost=10, exact="log1p(a)",
           on_complex="complex_log1p",
           points=(-0.9, *POSITIVE))
 _function("sin", "The sine of radians.",
           "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "sine"),), exact="sin(a)",
+          cpu=FLOATS, formulas=((("float32",), "sine"),), real=True, on_complex="complex_sin",
+          exact="sin(a)",
           points=EVERYWHERE)
 _function("cos", "The cosine of radians.",
           "-sin(a)", number=math.cos, c=("cos", "__cosf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "cosine"),), exact="cos(a)",
+          cpu=FLOATS, formulas=((("float32",), "cosine"),), real=True, on_complex="complex_cos",
+          exact="cos(a)",
           points=EVERYWHERE)
 _function("tan", "The tangent of radians.",
           "1.0 + y*y", c=("tan", "__tanf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "tangent"),), exact="tan(a)",
+          cpu=FLOATS, formulas=((("float32",), "tangent"),), real=True, on_complex="complex_tan",
+          exact="tan(a)",
           points=EVERYWHERE)
 _function("asin", "The inverse sine, `numpy.arcsin`.",
           "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
+          real=True, on_complex="complex_asin",
           exact="asin(a)", points=UNIT)
 _function("acos", "The inverse cosine, `numpy.arccos`.",
           "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", torch=("acos",),
+          real=True, on_complex="complex_acos",
           exact="acos(a)", points=UNIT)
 _function("atan", "The inverse tangent, `numpy.arctan`.",
-          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",), exact="atan(a)",
+          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",), real=True, on_complex="complex_atan",
+          exact="atan(a)",
           points=EVERYWHERE)
 _function("sinh", "The hyperbolic sine.",
-          "cosh(a)", cpu=FLOATS,
-          numba_complex=_on_the_axis("sinh", "{a}.imag"), exact="sinh(a)",
+          "cosh(a)", cpu=FLOATS, real=True, on_complex="complex_sinh",
+          exact="sinh(a)",
           points=EVERYWHERE)
 _function("cosh", "The hyperbolic cosine.",
-          "sinh(a)", cpu=FLOATS, exact="cosh(a)", points=EVERYWHERE,
-          numba_complex=_on_the_axis(
-              "cosh", "({a}.imag if {a}.real >= 0.0 else -{a}.imag)"))
+          "sinh(a)", cpu=FLOATS, real=True, on_complex="complex_cosh",
+          exact="cosh(a)", points=EVERYWHERE)
 _function("tanh", "The hyperbolic tangent.",
-          "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, exact="tanh(a)",
+          "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, real=True, on_complex="complex_tanh",
+          exact="tanh(a)",
           points=(-3.0, -0.4, 0.2, 2.0))
 # hypot and split roots: a*a would overflow long before the result does.
 _function("asinh", "The inverse hyperbolic sine, `numpy.arcsinh`.",
           "1.0/hypot(a, 1.0)", rule="arcsinh", torch=("asinh",),
-          on_complex="complex_asinh",
+          real=True, on_complex="complex_asinh",
           exact="asinh(a)", points=EVERYWHERE)
 _function("acosh", "The inverse hyperbolic cosine, `numpy.arccosh`.",
           "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh",
-          torch=("acosh",), exact="acosh(a)", points=(1.001, 2.0, 1e10))
+          torch=("acosh",), real=True, on_complex="complex_acosh",
+          exact="acosh(a)", points=(1.001, 2.0, 1e10))
 _function("atanh", "The inverse hyperbolic tangent, `numpy.arctanh`.",
           "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", torch=("atanh",),
+          real=True, on_complex="complex_atanh",
           exact="atanh(a)", points=UNIT)
 _function("hypot",
           "``sqrt(a*a + b*b)`` without overflow; its derivative at (0, 0) is 0.",
@@ -350,3 +354,14 @@ define("imag", ("-1j",), _PART, rule="absolute", numpy=np.imag, python="np.imag"
 define("conj", ("1.0",), _PART, rule="conjugate", python="np.conj",
        numba_complex="{a}.conjugate()", passes=REAL_KINDS, c=("conj",),
        change="conjugate", cost=1)
+
+def _complex_from(a: Any, b: Any) -> Any:
+    """A product with 1j would make NaN of infinities, and lose signs of zeros."""
+    a, b = np.broadcast_arrays(a, b)
+    z = np.empty(a.shape, np.result_type(a, b, np.complex64))
+    z.real, z.imag = a, b
+    return z[()]
+
+
+define("complex_from", ("1.0", "1j"), "The complex number of two parts.",
+       rule="arctan2", numpy=_complex_from, python="complex", numba="complex", cost=1)

@@ -192,7 +192,7 @@ class Op:
             pyfile = f"<nbfused vocabulary: {self.name}>"
             linecache.cache[pyfile] = (len(self.definition), None,
                                        self.definition.splitlines(True), pyfile)
-            namespace: dict[str, Any] = {**OPS, **_CASTS}
+            namespace: dict[str, Any] = {**OPS, **_CASTS, "inf": np.inf}
             exec(compile(self.definition, pyfile, "exec"), namespace)
             _DEFINED[self.name] = namespace[self.name]
         return _DEFINED[self.name]

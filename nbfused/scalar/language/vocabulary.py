@@ -12,7 +12,12 @@ and PyTorch's names.  Conventions, the same on every backend:
 
 from __future__ import annotations
 
-from . import complex_numbers, composites, elementary  # noqa: F401  # which fill the table
+from . import (  # noqa: F401  # which fill the table
+    complex_functions,
+    complex_numbers,
+    composites,
+    elementary,
+)
 from .row import NUMPY, OPS, Op
 
 __all__ = ["NUMPY", "OPS", "Op"]

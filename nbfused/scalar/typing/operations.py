@@ -165,6 +165,13 @@ class Operations(Accesses):
         zero = convert(literal(0), self.compute(result))
         return self.bind(s.results[0], (zero, result))
 
+    def lower_complex_from(self, s: Let, args: list[Operand]) -> None:
+        """The complex dtype of twice the size."""
+        targets, t = self.resolved("complex_from", args)
+        result = np.result_type(self.compute(t), np.complex64)
+        self.emit("complex_from", self.coerce_all(args, targets), result,
+                  name=s.results[0])
+
     def lower_cast(self, s: Let, args: list[Operand]) -> None:
         """`attr` is a dtype's name, or bool, int or float as Python has them."""
         value, t = args[0]

@@ -79,7 +79,8 @@ def test_binary_values_and_derivatives(op):
 
 def test_every_differentiable_operation_is_checked():
     apart = {"powi", "select"}
-    of_complex = {o.on_complex for o in OPS.values()} | {"real", "imag", "conj"}
+    of_complex = {o.on_complex for o in OPS.values()} | {
+        "real", "imag", "conj", "complex_from"}
     named = {n for n, o in OPS.items() if any(o.partials)} - of_complex
     assert named == (set(REAL) | set(BINARY) | apart) - {"trigamma"}
 

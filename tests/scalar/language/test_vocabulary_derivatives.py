@@ -17,7 +17,8 @@ from tests.scalar.language.test_vocabulary import BINARY, PAIRS, REAL
 
 #: What has a derivative of zero, and what is not differentiated: complex numbers.
 CONSTANT = [n for n, o in OPS.items() if o.partials and not any(o.partials)]
-OF_COMPLEX = {"real", "imag", "conj"}.union(o.on_complex for o in OPS.values())
+OF_COMPLEX = {"real", "imag", "conj", "complex_from"}.union(
+    o.on_complex for o in OPS.values())
 #: Operands that have no smooth neighbours.
 BITS = ("and", "or", "xor", "lshift", "rshift", "invert")
 #: Besides those of the tables of values: an operand that is an integer or a bool.
