@@ -296,7 +296,8 @@ def _plan(spec: Spec, key: tuple[Any, ...], data: Sequence[Any],
     needs = tuple([edge is not None for edge in edges])
     found = plan(spec, needs, shapes, tuple(map(_type, data)), dtypes)
     made = known[key] = CachedRecording(None) if found is None else CachedRecording(
-        found, found.forward.name, found.tracked, view=type(spec) is View)
+        found, found.forward.name, found.tracked,
+        view=type(spec) is View and spec.rearranges)
     return made
 
 
