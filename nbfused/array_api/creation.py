@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..arrays.constructors import array as _array
 from ..arrays.constructors import empty as _empty
 from ..arrays.constructors import full as _full
 from ..arrays.devices import canonical_device
+from ..arrays.dtypes import warn_of_lost_part
 from ..autograd import Variable
 from ..errors import KernelTypeError
 from ..numpy_functions.base import is_value, shape_of
@@ -72,10 +72,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
                          f"{found.device} has to become {dtype} on {device}; leave "
                          "copy out")
     if dtype_of(found) != wanted:
-        if dtype_of(found).kind == "c" and wanted.kind in CATEGORIES["real"]:
-            warnings.warn(f"asarray: {dtype_of(found)} becomes {wanted} without its "
-                          "imaginary part; real(x) says so",
-                          np.exceptions.ComplexWarning, stacklevel=2)
+        warn_of_lost_part("asarray", dtype_of(found), wanted)
         found = _converted(found, wanted)
     elif copy:
         found = _copied(found)

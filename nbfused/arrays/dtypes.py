@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import KernelTypeError
-from ..support.dtypes import BFLOAT16, DTYPES, TYPES
+from ..support.dtypes import BFLOAT16, DTYPES, TYPES, number_kind
 
 __all__ = ["BFLOAT16", "SUPPORTED", "check_address", "check_dtype", "check_extents",
-           "element_strides", "refuse_address"]
+           "element_strides", "refuse_address", "warn_of_lost_part"]
 
 SUPPORTED: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in TYPES}
 """Each dtype under itself: equal ones (``long`` and ``longlong``) become one object."""
@@ -67,6 +69,25 @@ def _way_out(dtype: Any) -> str:
         if dtype.kind == "f" and dtype.itemsize > 8:
             return "use x.astype('float64')"
     return "convert it to a dtype of the list, such as float32"
+
+
+def warn_of_lost_part(name: str, given: np.dtype, wanted: np.dtype) -> None:
+    """Warn where `name` takes complex numbers as real ones, as NumPy does.
+
+    Warns
+    -----
+    ComplexWarning
+        At the line that called nbfused.
+    """
+    if given.kind != "c" or number_kind(wanted) not in "iuf":
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(
+            frame.f_globals.get("__name__")).startswith("nbfused."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"{name}: {given} becomes {wanted} without its imaginary part; "
+                  "real(x) says so", np.exceptions.ComplexWarning,
+                  stacklevel=level)
 
 
 def check_address(pointer: int, dtype: np.dtype, name: str) -> int:

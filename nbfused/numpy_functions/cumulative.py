@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.dtypes import warn_of_lost_part
 from ..errors import KernelTypeError, ShapeError
 from .base import (
     as_arrays,
@@ -71,11 +72,12 @@ def _product_rule(cotangents: Any, results: Any, arrays: Any, axis: int) -> Any:
 _cumprod = computed("cumprod", _running("cumprod"), _product_rule)
 
 
-def _along(a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
+def _along(name: str, a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
     a, axis = lined(a, axis)
     kind = dtype_of(a) if dtype is None else np.dtype(dtype)
     if dtype is None and kind.kind in "biu" and kind.itemsize < 8:
         kind = np.dtype("uint64" if kind.kind == "u" else "int64")
+    warn_of_lost_part(name, dtype_of(a), kind)
     made = of(converted(a, kind), axis=axis - len(shape_of(a)))
     return stored(converted(made, kind), out)
 
@@ -83,13 +85,13 @@ def _along(a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
 @implements("cumsum")
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running sums along an axis."""
-    return _along(a, axis, dtype, _cumsum, out)
+    return _along("cumsum", a, axis, dtype, _cumsum, out)
 
 
 @implements("cumprod")
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running products along an axis."""
-    return _along(a, axis, dtype, _cumprod, out)
+    return _along("cumprod", a, axis, dtype, _cumprod, out)
 
 
 @implements("cumulative_sum")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import check_dtype
+from ..arrays import check_dtype, dtype_of
+from ..arrays.dtypes import warn_of_lost_part
 from ..arrays.traced import extents
 from ..autograd import apply
 from ..errors import KernelTypeError, RangeError, ShapeError
@@ -173,6 +174,10 @@ class Reduction(Func):
             axis = None  # as NumPy's have it
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
         name = None if dtype is None else check_dtype(dtype).name
+        if dtype is not None:
+            for v, k in zip(values, kinds, strict=True):
+                if k == "element":
+                    warn_of_lost_part(self.__name__, dtype_of(v), check_dtype(dtype))
         keep = boolean(keepdims, self.parameters.name, "keepdims")
         spec = self.spec(kinds, axes, keep, name)
         outs = output_tuple(out, len(self.post.results), self.parameters.name)

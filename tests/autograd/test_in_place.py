@@ -374,3 +374,26 @@ def test_a_part_of_no_elements_changes_nothing(index):
     x = nf.Variable(np.array([[[1.0, 3.0]]]), requires_grad=True)
     f(x).backward()
     np.testing.assert_array_equal(x.grad, [[[0.0, 6.0]]])
+
+
+def test_what_is_joined_of_views_does_not_follow(device):
+    """np.roll joins two slices of a view: a change of the array leaves it alone."""
+    def rolled(x):
+        y = x * 1.0
+        moved = np.roll(y, -1)
+        y[...] = 2.0
+        return moved, y
+
+    x = np.arange(6.0).reshape(3, 2)
+    w = nf.Variable(nf.array(x, device=device), requires_grad=True)
+    moved, _ = rolled(w)
+    np.testing.assert_array_equal(nf.to_numpy(moved.data), rolled(x)[0])
+    (moved * moved).sum().backward()
+    np.testing.assert_array_equal(nf.to_numpy(w.grad), 2 * x)
+
+
+def test_elements_of_unstack_are_no_views(device):
+    x = nf.Variable(nf.array(np.array([1.0, 2.0]), device=device))
+    first, _ = np.unstack(x)
+    x[::-1] = 5.0
+    assert float(first) == 1.0

@@ -67,7 +67,8 @@ def first_half(z):
 @nf.elementwise
 def second_half(z):
     return (np.log(z), np.log1p(z), np.log2(z), np.log10(z), np.sqrt(z),
-            np.arcsinh(z), np.arccosh(z), np.arctanh(z), np.arcsin(z), np.arccos(z), np.arctan(z))
+            np.arcsinh(z), np.arccosh(z), np.arctanh(z), np.arcsin(z), np.arccos(z),
+            np.arctan(z))
 
 
 HALVES = {first_half: "exp expm1 exp2 sinh cosh tanh sin cos tan",
@@ -136,3 +137,11 @@ def test_everything_to_the_power_of_0_is_1(dtype, device):
     zero = nf.array(np.zeros_like(x), device=device)
     got = nf.to_numpy(ops.power(nf.array(x, device=device), zero))
     np.testing.assert_array_equal(got, np.ones_like(x))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "cumsum", "cumprod", "trace"])
+def test_a_real_dtype_of_complex_numbers_is_warned_of_here(name):
+    x = nf.Variable(np.array([[1 + 2j, 3.0], [2j, 1.0]]))
+    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary") as caught:
+        getattr(np, name)(x, dtype="float64")
+    assert caught[0].filename == __file__

@@ -9,6 +9,7 @@ import numpy as np
 from ...arrays import dtype_of, to_numpy
 from ...arrays.traced import Traced
 from ...errors import ShapeError
+from ...op.base import is_number
 from ..base import (
     as_arrays,
     converted,
@@ -32,7 +33,7 @@ def polyval(p: Any, x: Any) -> Any:
         p = [*np.asarray(p)]  # whose dtype is that of all coefficients
     count = shape_of(p)[0] if is_value(p) else len(p)
     terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
-    found: Any = 0 * x
+    found: Any = ops.zeros_like(x) if is_value(x) and not is_number(x) else 0 * x
     for term in terms:
         found = ops.add(ops.multiply(found, x), term)
     return found

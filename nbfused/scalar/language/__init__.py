@@ -2,7 +2,7 @@
 
 `vocabulary` is the table of builtins: `row` says what a row holds, `elementary` has
 those that backends compute, `composites` those made of others, `complex_numbers` what
-they are on complex numbers, `complex_functions` the elementary ones.  `names` are their Python names, `threads` the names for
-kernels of threads, `composite` vectors, matrices and quaternions, `formats` what printf
-takes.
+they are on complex numbers, `complex_functions` the elementary ones among these.
+`names` are their Python names, `threads` the names for kernels of threads, `composite`
+vectors, matrices and quaternions, `formats` what printf takes.
 """

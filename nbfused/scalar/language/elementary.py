@@ -227,18 +227,18 @@ _function("log1p", "``log(1 + a)``, accurate for small `a`.",
           points=(-0.9, *POSITIVE))
 _function("sin", "The sine of radians.",
           "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "sine"),), real=True, on_complex="complex_sin",
-          exact="sin(a)",
+          cpu=FLOATS, formulas=((("float32",), "sine"),), real=True,
+          on_complex="complex_sin", exact="sin(a)",
           points=EVERYWHERE)
 _function("cos", "The cosine of radians.",
           "-sin(a)", number=math.cos, c=("cos", "__cosf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "cosine"),), real=True, on_complex="complex_cos",
-          exact="cos(a)",
+          cpu=FLOATS, formulas=((("float32",), "cosine"),), real=True,
+          on_complex="complex_cos", exact="cos(a)",
           points=EVERYWHERE)
 _function("tan", "The tangent of radians.",
           "1.0 + y*y", c=("tan", "__tanf"), long=True,
-          cpu=FLOATS, formulas=((("float32",), "tangent"),), real=True, on_complex="complex_tan",
-          exact="tan(a)",
+          cpu=FLOATS, formulas=((("float32",), "tangent"),), real=True,
+          on_complex="complex_tan", exact="tan(a)",
           points=EVERYWHERE)
 _function("asin", "The inverse sine, `numpy.arcsin`.",
           "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
@@ -249,19 +249,20 @@ _function("acos", "The inverse cosine, `numpy.arccos`.",
           real=True, on_complex="complex_acos",
           exact="acos(a)", points=UNIT)
 _function("atan", "The inverse tangent, `numpy.arctan`.",
-          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",), real=True, on_complex="complex_atan",
+          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",),
+          real=True, on_complex="complex_atan",
           exact="atan(a)",
           points=EVERYWHERE)
 _function("sinh", "The hyperbolic sine.",
-          "cosh(a)", cpu=FLOATS, real=True, on_complex="complex_sinh",
-          exact="sinh(a)",
+          "cosh(a)", cpu=FLOATS, real=True,
+          on_complex="complex_sinh", exact="sinh(a)",
           points=EVERYWHERE)
 _function("cosh", "The hyperbolic cosine.",
           "sinh(a)", cpu=FLOATS, real=True, on_complex="complex_cosh",
           exact="cosh(a)", points=EVERYWHERE)
 _function("tanh", "The hyperbolic tangent.",
-          "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, real=True, on_complex="complex_tanh",
-          exact="tanh(a)",
+          "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, real=True,
+          on_complex="complex_tanh", exact="tanh(a)",
           points=(-3.0, -0.4, 0.2, 2.0))
 # hypot and split roots: a*a would overflow long before the result does.
 _function("asinh", "The inverse hyperbolic sine, `numpy.arcsinh`.",
