@@ -102,6 +102,9 @@ class _Shared:
     ``shared.array(shape, dtype)``: `shape` is an integer or a tuple of integers that
     are known when the kernel is parsed (numbers, globals, `nf.literal` parameters),
     `dtype` a dtype of NumPy or its name.  What it holds at first is not defined.
+
+    ``shared.array(0, dtype)`` has the elements that fit into the bytes which a launch
+    gives, ``shared_mem=``; a kernel has one such array, and is compiled for each size.
     """)
 
 

@@ -91,7 +91,8 @@ def _shared(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     given.update(zip(("shape", "dtype"), node.args, strict=False))
     if len(node.args) > 2 or given.keys() != {"shape", "dtype"}:
         raise scope.error(node, "shared.array() takes a shape and a dtype")
-    shape = static_shape(scope, node, scope.values(given["shape"]))
+    values = scope.values(given["shape"])
+    shape = (0,) if values == literal(0) else static_shape(scope, node, values)
     dtype = _dtype(scope, given["dtype"])
     name = scope.emitter.let("shared", *map(literal, shape), attr=dtype,
                              stem=stem if stem != "t" else "shared")
