@@ -84,6 +84,9 @@ class AllocationError(NbFusedError, MemoryError):
 class ScalarSyntaxError(NbFusedError, SyntaxError):
     """A scalar function uses Python that the scalar language does not have."""
 
+    #: The results of the function hold a function: its caller may write it out instead.
+    _holds_function: bool = False
+
 
 class NotDifferentiableError(NbFusedError, NotImplementedError):
     """A requested derivative does not exist."""

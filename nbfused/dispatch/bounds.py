@@ -2,6 +2,7 @@
 
 Every access runs behind a comparison with the extents of its array.  One that lies
 outside is left out, and its index noted in an array that the launch reads afterwards.
+Before a shuffle it is noted that the lane is not there which it reads.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..scalar.ir.nodes import (
     rewrite,
     walk,
 )
+from ..scalar.ir.positions import WARP, block_thread, shuffle_source, warp_place
 from ..specs import Map, Raw, Spec
 from ..support.records import record
 
@@ -68,6 +70,13 @@ class Site:
 
 
 @record(frozen=True)
+class LaneSite:
+    """A shuffle in a kernel; what is noted is ``32 * thread + lane``."""
+
+    line: int
+
+
+@record(frozen=True)
 class BoundsChecked:
     """A spec with bounds checks, and the accesses that they cover.
 
@@ -82,7 +91,7 @@ class BoundsChecked:
     """
 
     spec: Any
-    sites: tuple[Site, ...]
+    sites: tuple[Site | LaneSite, ...]
     extents: tuple[tuple[str, int], ...] = ()
 
 
@@ -123,7 +132,7 @@ def bounds_checked_map(spec: Spec) -> BoundsChecked | None:
 
 
 def _add_checks(function: Function, extent: Extent,
-                ) -> tuple[Function, tuple[Site, ...]]:
+                ) -> tuple[Function, tuple[Site | LaneSite, ...]]:
     function = inline(function)
     writer = _CheckWriter(function, extent)
     body = rewrite(function.body, writer.access)
@@ -137,14 +146,16 @@ class _CheckWriter:
     def __init__(self, function: Function, extent: Extent) -> None:
         self.builder = Builder({*function.params, *defined(function.body)})
         self.extent = extent
-        self.sites: list[Site] = []
+        self.sites: list[Site | LaneSite] = []
         self.sizes = {s.results[0]: [int(v.text) for v in s.args
                                      if isinstance(v, Literal)]
                       for s in walk(function.body)
                       if isinstance(s, Let) and s.op == "shared"}
 
     def access(self, s: Let) -> Sequence[Statement]:
-        """Replace an access by a guarded one."""
+        """Replace an access by a guarded one; look at the lane of a shuffle."""
+        if s.op == "shuffle":
+            return (*self.lane_check(s), s)
         values = 2 if s.attr == "cas" else _VALUES.get(s.op)
         index = () if values is None else s.args[1:len(s.args) - values]
         if not index:
@@ -163,6 +174,19 @@ class _CheckWriter:
                 self.notes(array, places, tests, len(results))))
         return statements
 
+    def lane_check(self, s: Let) -> Sequence[Statement]:
+        """Note a lane that is read and not there."""
+        b = self.builder
+        b.line = s.line
+        with b.region() as statements:
+            lane, lanes = warp_place(b)
+            source = shuffle_source(b, s, lane)
+            number = b.add(b.mul(block_thread(b)[0], literal(WARP)), source)
+            statements.append(If((), b.let("lt", source, lanes), Block((), ()), Block(
+                self.noted(number), ())))
+        self.sites.append(LaneSite(s.line))
+        return statements
+
     def inside(self, array: str, axis: int, place: Value) -> Value:
         """Emit the test whether an index lies inside."""
         b = self.builder
@@ -176,12 +200,16 @@ class _CheckWriter:
         """Emit the record of indices outside; False casts to zero of every dtype."""
         with self.builder.region() as statements:
             for axis, (place, test) in enumerate(zip(places, tests, strict=True)):
-                row, line = literal(len(self.sites)), self.builder.line
-                noted = tuple(Let((), "store", (_NOTES, row, literal(k), v), None, line)
-                              for k, v in enumerate((literal(1), place)))
-                statements.append(If((), test, Block((), ()), Block(noted, ())))
+                statements.append(If((), test, Block((), ()), Block(
+                    self.noted(place), ())))
                 self.sites.append(self.site(array, axis))
         return Block(tuple(statements), (literal(False),) * results)
+
+    def noted(self, number: Value) -> tuple[Statement, ...]:
+        """The stores of a flag and a number into the row of the next site."""
+        row, line = literal(len(self.sites)), self.builder.line
+        return tuple(Let((), "store", (_NOTES, row, literal(k), v), None, line)
+                     for k, v in enumerate((literal(1), number)))
 
     def site(self, array: str, axis: int) -> Site:
         """Describe an access; arrays of a block lose their generated suffix."""
@@ -210,16 +238,25 @@ def check_inside(bounded: BoundsChecked, notes: Any, names: Mapping[str, str],
         An `IndexError`: some index lay outside.
     """
     for site, index in _outside(bounded.sites, to_numpy(notes)):
-        function, array = bounded.spec.function, names.get(site.array, site.array)
-        size = shapes[site.array][site.axis] if site.extent is None else site.extent
+        function = bounded.spec.function
         where = f"{function.pyfile}:{site.line}: " if function.pyfile and \
             site.line else f"line {site.line}: " if site.line else ""
+        if isinstance(site, LaneSite):
+            thread, lane = divmod(index, WARP)
+            raise RangeError(
+                f"{where}{function.name}: thread {thread} of a block reads lane {lane} "
+                "of its warp by a shuffle, and the block has no such thread; what it "
+                "gets is not defined: launch whole warps, or let the thread read a "
+                "lane that is there, as with a width")
+        array = names.get(site.array, site.array)
+        size = shapes[site.array][site.axis] if site.extent is None else site.extent
         raise RangeError(
             f"{where}{function.name}: index {index} of '{array}' is out of bounds for "
             f"axis {site.axis} of size {size}; compare it with the size before")
 
 
-def _outside(sites: Sequence[Site], notes: np.ndarray) -> Iterator[tuple[Site, int]]:
+def _outside(sites: Sequence[Site | LaneSite],
+             notes: np.ndarray) -> Iterator[tuple[Site | LaneSite, int]]:
     for site, (flag, index) in zip(sites, notes.tolist(), strict=True):
         if flag:
             yield site, index

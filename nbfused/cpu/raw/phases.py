@@ -238,8 +238,8 @@ class Phases(PhaseText):
 
 #: The lane that a shuffle reads; out of the warp: its own.
 _LANES = {
-    "idx": "lane_ = {wanted} % 32", "up": "lane_ = lane - {wanted}",
-    "down": "lane_ = lane + {wanted}", "xor": "lane_ = lane ^ {wanted}",
+    "idx": "lane_ = {wanted} & 31", "up": "lane_ = lane - ({wanted} & 31)",
+    "down": "lane_ = lane + ({wanted} & 31)", "xor": "lane_ = lane ^ ({wanted} & 31)",
 }
 
 

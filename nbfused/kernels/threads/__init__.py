@@ -6,7 +6,8 @@
 - `derivatives`: ``fwd`` and ``bwd``, whose pairs `pairs` finds; `second` differentiates
   ``bwd``.
 - `recording`: values that derivatives record of a run, and checks of runs.
-- `guards`: launches of so many threads.
+- `guards`: launches of so many threads; `shared_sizes`: shared arrays of the bytes that
+  a launch gives.
 - `taping`: launches on Variables, and operations made of kernels.
 - `source` shows texts.
 """

@@ -95,7 +95,8 @@ class Derivative(Launching):
         flat = self.kernel.flatten(primal, options.check)
         if self.kernel.rules:
             return self._start_rule(arguments, flat.leaves, pairs.found, options)
-        spec, flat = played_back(self.kernel.spec(flat), flat, options)
+        spec, options = self.kernel.launched(flat, options)
+        spec, flat = played_back(spec, flat, options)
         wanted = tuple(leaf.name in pairs.found for leaf in flat.leaves)
         self._check_pairs(spec, flat.leaves, pairs.found, options.check)
         if config.debug and self.mode == "bwd":
@@ -139,14 +140,15 @@ class Derivative(Launching):
         flat = rule.flatten({n: as_duals(arguments[n], annotations.get(n))
                              for n in rule.signature.parameters}, options.check)
         flat.shapes = {n: _alone(shape) for n, shape in flat.shapes.items()}
-        rule.run(rule.spec(flat), flat, options)
+        spec, options = rule.launched(flat, options)
+        rule.run(spec, flat, options)
 
     def rule_spec(self, kind: str) -> Raw:
         """The rule that was given by hand, as it was first launched."""
         rule = self.kernel.rules.get(self.mode)
         if rule is None:
             raise self._one_way()
-        for spec in rule._specs.values():
+        for spec, _ in rule._specs.values():
             return spec
         name = self.kernel.__name__
         raise KernelTypeError(

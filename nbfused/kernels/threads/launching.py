@@ -78,7 +78,7 @@ class Options:
     grid, block
         Checked.
     shared
-        Bytes of dynamic shared memory.
+        Bytes of dynamic shared memory, besides those of a dynamic shared array.
     stream
         A handle, or None for the current one of the arrays' library.
     check
@@ -144,7 +144,6 @@ class Launching:
         """Launch the kernel `spec` on arguments that were taken apart."""
         if options.check:
             check_written(spec, flat.values, flat.names)
-            self._check_shared(options.shared)
         try:
             return start_kernel(spec, flat.leaves, options, partial(self._note, flat))
         finally:  # also where indices that lay outside are told of afterwards
@@ -206,8 +205,10 @@ class Launching:
     def _by_grid(self, grid: Any, block: Any, shared_mem: Any, stream: Any,
                  check: bool) -> Options:
         label = f"kernel {self.__name__!r}"
-        return Options(grid_extents(grid, label), block_extents(block, label),
-                       bytes_of_shared(shared_mem, label),
+        shared = bytes_of_shared(shared_mem, label)
+        if check:
+            self._check_shared(shared)
+        return Options(grid_extents(grid, label), block_extents(block, label), shared,
                        None if stream is None else stream_handle(stream), bool(check))
 
     def _by_dim(self, dim: Any, block: Any, *options: Any) -> Options:

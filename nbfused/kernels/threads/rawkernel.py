@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, overload
@@ -29,6 +30,7 @@ from .launching import Launching, Options
 from .recording.places import played_back
 from .recording.stale import Contents, contents_of
 from .second import SecondDerivative
+from .shared_sizes import with_shared_sizes
 from .source import for_arguments, kernel_source, recorded_bytes
 from .taping.as_op import KernelOp
 from .taping.launches import is_taped, launch_taped
@@ -58,7 +60,7 @@ class ThreadKernel(Launching, PickledByName):
         self.rules: dict[str, ThreadKernel] = {}
         #: What the last launch found and left in arrays, under ``NBFUSED_DEBUG=1``.
         self.last: tuple[Contents, Contents] = {}, {}
-        self._specs: dict[Any, Raw] = {}
+        self._specs: dict[Any, tuple[Raw, int]] = {}
         update_wrapper(self, pyfunc, updated=())
         self.__name__: str = pyfunc.__name__
 
@@ -114,13 +116,24 @@ class ThreadKernel(Launching, PickledByName):
                                  self.annotations, check)
 
     def spec(self, flat: FlatArguments) -> Raw:
-        """The kernel for arguments of these shapes; parsed when they first come."""
-        key = flat.key
+        """The kernel for arguments of these shapes, with no dynamic shared memory."""
+        return self._sized(flat, 0)[0]
+
+    def launched(self, flat: FlatArguments, options: Options) -> tuple[Raw, Options]:
+        """The kernel of a launch, and the options without bytes that it has taken."""
+        spec, rest = self._sized(flat, options.shared)
+        return spec, options if rest == options.shared else replace(
+            options, shared=rest)
+
+    def _sized(self, flat: FlatArguments, shared: int) -> tuple[Raw, int]:
+        """The kernel and the bytes left of `shared`; parsed when they first come."""
+        key = flat.key, shared
         found = self._specs.get(key)
         if found is None:
-            function = parse(self.pyfunc, parameters=flat.shapes, returns=False)
+            function, rest = with_shared_sizes(parse(
+                self.pyfunc, parameters=flat.shapes, returns=False), shared)
             found = self._specs[key] = Raw(preferring(function, self.prefer),
-                                           flat.kinds)
+                                           flat.kinds), rest
         return found
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
@@ -132,7 +145,8 @@ class ThreadKernel(Launching, PickledByName):
             launch_taped(self, arguments, options)
             return
         flat = self.flatten(arguments, options.check)
-        spec, flat = played_back(self.spec(flat), flat, options)
+        spec, options = self.launched(flat, options)
+        spec, flat = played_back(spec, flat, options)
         found = contents_of(spec, flat) if config.debug else {}
         kernel = self.run(spec, flat, options)
         if seen is not None and kernel is not None:
@@ -257,7 +271,8 @@ class ThreadKernel(Launching, PickledByName):
         return for_arguments(self, args) if args else \
             next(iter(self._compiled.values()))
 
-    def as_op(self, *, outputs: Mapping[str, Any], grid: Any, block: Any) -> KernelOp:
+    def as_op(self, *, outputs: Mapping[str, Any], grid: Any, block: Any,
+              shared_mem: Any = 0) -> KernelOp:
         """Make an operation on arrays and Variables of the kernel.
 
         Parameters
@@ -268,6 +283,8 @@ class ThreadKernel(Launching, PickledByName):
             of the arguments, by their names, that gives one of these.
         grid, block : int, tuple of int or callable
             Of the launches; or functions of arguments and outputs, by their names.
+        shared_mem : int or callable
+            Bytes of dynamic shared memory, likewise.
 
         Returns
         -------
@@ -290,7 +307,7 @@ class ThreadKernel(Launching, PickledByName):
         >>> x.grad
         array([6., 8.])
         """
-        return KernelOp(self, outputs, grid, block)
+        return KernelOp(self, outputs, grid, block, shared_mem)
 
     def __repr__(self) -> str:
         return f"<nbfused rawkernel {self.__name__}{self.signature}>"

@@ -60,7 +60,8 @@ class SecondDerivative(Launching):
         annotations = self.kernel.annotations
         flat = self.kernel.flatten({n: _primal(n, v, annotations.get(n), given)
                                     for n, v in arguments.items()}, options.check)
-        primal, flat = played_back(self.kernel.spec(flat), flat, options)
+        primal, options = self.kernel.launched(flat, options)
+        primal, flat = played_back(primal, flat, options)
         names = [leaf.name for leaf in flat.leaves]
         values = [given.get(n, Moving(None)) for n in names]
         roles: tuple[list[Any], ...] = (

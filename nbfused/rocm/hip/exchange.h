@@ -135,9 +135,9 @@ NBF_SHORT_ATOMICS(bf16)
   }
 // AMD's would go on into the other group of a wave of 64.
 NBF_SHUFFLE(shuffle_idx, __shfl, static_cast<int>(lane & 31))
-NBF_SHUFFLE(shuffle_up, __shfl_up, static_cast<unsigned>(lane))
-NBF_SHUFFLE(shuffle_down, __shfl_down, static_cast<unsigned>(lane))
-NBF_SHUFFLE(shuffle_xor, __shfl_xor, static_cast<int>(lane))
+NBF_SHUFFLE(shuffle_up, __shfl_up, static_cast<unsigned>(lane & 31))
+NBF_SHUFFLE(shuffle_down, __shfl_down, static_cast<unsigned>(lane & 31))
+NBF_SHUFFLE(shuffle_xor, __shfl_xor, static_cast<int>(lane & 31))
 
 // Wait for the other lanes of the group, and see what they wrote.
 NBF_DEVICE void sync_wave() {

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from ...support.dtypes import DTYPES, TYPES
 from ..ir.build import ZERO, is_number
 from ..ir.nodes import Let, Literal, Value, literal, walk
-from ..ir.positions import block_thread
+from ..ir.positions import WARP, block_thread, shuffle_source, warp_place
 from ..ir.uniform import uniform_names
 from .adjoints import Adjoint
 from .reach import Cotangent
 from .recording import FIRST, Recording
 
 __all__ = ["Threads"]
-
-_WARP = 32
 
 
 class Threads(Recording):
@@ -80,13 +78,10 @@ class Threads(Recording):
         value, lane = s.args
         if is_number(g.value, 0) or value not in self.active:
             return
-        given, own = self.exact(g), self.let("thread", attr="laneid", stem="lane")
-        thread, threads = block_thread(self)
-        first = self.let("sub", thread, own)
-        lanes = self.let("min", self.let("sub", threads, first), literal(_WARP),
-                         stem="lanes")
+        given = self.exact(g)
+        own, lanes = warp_place(self)
         if isinstance(lane, Literal) or lane in self.uniform:
-            step = self.let("and", lane, literal(_WARP - 1), stem="step")
+            step = self.let("and", lane, literal(WARP - 1), stem="step")
             rule = getattr(self, f"from_{s.attr}")
             total = rule(given, step, own, lanes)
         else:
@@ -129,24 +124,14 @@ class Threads(Recording):
 
     def from_any(self, s: Let, given: Value, own: Value, lanes: Value) -> Value:
         """Each lane has taken another one's value: all of them are asked."""
-        there = self.source(s, own)
+        there = shuffle_source(self, s, own)
         source = self.select(self.let("lt", there, lanes), there, own)
+        last = self.let("sub", lanes, literal(1))
 
         def inside(k: Value, params: tuple[str, ...]) -> Sequence[Value]:
-            took = self.let("eq", self.let("shuffle", source, k, attr="idx"), own)
+            at = self.let("min", k, last)
+            took = self.let("eq", self.let("shuffle", source, at, attr="idx"), own)
             back = self.shuffled(given, k, lanes)
             return (self.let("add", params[0], self.select(took, back, ZERO)),)
 
-        return self.loop(literal(_WARP), (ZERO,), inside, ("total",))[0]
-
-    def source(self, s: Let, own: Value) -> Value:
-        """The lane that each lane has taken the value of, by CUDA's rules."""
-        step = self.let("and", s.args[1], literal(_WARP - 1), stem="step")
-        if s.attr == "idx":
-            return step
-        if s.attr == "xor":
-            return self.let("xor", own, step)
-        there = self.let("sub" if s.attr == "up" else "add", own, step)
-        inside = self.let("ge", there, FIRST) if s.attr == "up" else \
-            self.let("lt", there, literal(_WARP))
-        return self.select(inside, there, own)
+        return self.loop(literal(WARP), (ZERO,), inside, ("total",))[0]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from .build import Builder
-from .nodes import Value, literal
+from .nodes import Let, Value, literal
 
-__all__ = ["block_thread", "launch_block", "launch_thread"]
+__all__ = ["WARP", "block_thread", "launch_block", "launch_thread", "shuffle_source",
+           "warp_place"]
+
+#: The lanes of a warp.
+WARP = 32
 
 
 def launch_thread(b: Builder) -> Value:
@@ -21,6 +25,27 @@ def launch_block(b: Builder) -> Value:
 def block_thread(b: Builder) -> tuple[Value, Value]:
     """Write the number of a thread in its block, and how many threads that has."""
     return _numbered(b, (("threadIdx", "blockDim"),))
+
+
+def warp_place(b: Builder) -> tuple[Value, Value]:
+    """Write the lane of a thread, and how many lanes of its warp its block has."""
+    lane = b.let("thread", attr="laneid", stem="lane")
+    thread, threads = block_thread(b)
+    first = b.let("sub", thread, lane)
+    return lane, b.let("min", b.let("sub", threads, first), literal(WARP), stem="lanes")
+
+
+def shuffle_source(b: Builder, shuffle: Let, lane: Value) -> Value:
+    """Write which lane a shuffle reads in a lane, by CUDA's rules."""
+    step = b.let("and", shuffle.args[1], literal(WARP - 1), stem="step")
+    if shuffle.attr == "idx":
+        return step
+    if shuffle.attr == "xor":
+        return b.let("xor", lane, step)
+    there = b.let("sub" if shuffle.attr == "up" else "add", lane, step)
+    inside = b.let("ge", there, literal(0)) if shuffle.attr == "up" else \
+        b.let("lt", there, literal(WARP))
+    return b.select(inside, there, lane)
 
 
 def _numbered(b: Builder, pairs: tuple[tuple[str, str], ...]) -> tuple[Value, Value]:

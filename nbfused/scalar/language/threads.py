@@ -102,6 +102,9 @@ class _Shared:
     ``shared.array(shape, dtype)``: `shape` is an integer or a tuple of integers that
     are known when the kernel is parsed (numbers, globals, `nf.literal` parameters),
     `dtype` a dtype of NumPy or its name.  What it holds at first is not defined.
+
+    ``shared.array(0, dtype)`` has the elements that fit into the bytes which a launch
+    gives, ``shared_mem=``; a kernel has one such array, and is compiled for each size.
     """)
 
 
@@ -109,8 +112,10 @@ def _shuffle(name: str, attr: str, doc: str) -> _Form:
     return _Form("shuffle", name, f"""{doc}
 
     Called as ``{name}(mask, value, lane, width=32)``, as in CUDA; the mask is that of
-    the whole warp, 0xffffffff.  A `width` of 1, 2, 4, 8 or 16 divides the warp into
-    segments of so many lanes, and lanes are counted inside of them.
+    the whole warp, 0xffffffff.  A `width` of 1, 2, 4, 8 or 16, known now or
+    at run time, divides the warp into segments of so many lanes, and lanes are counted
+    inside of them; of `lane` the lowest five bits count.  What a lane holds that the
+    block does not have is not defined; ``NBFUSED_DEBUG=1`` tells of it.
     """, attr)
 
 

@@ -9,6 +9,7 @@ from inspect import Signature
 from types import FunctionType
 from typing import Any
 
+from ...errors import ScalarSyntaxError
 from ..autodiff.custom import Rules, recursive_call
 from ..autodiff.preferences import stamped
 from ..ir.nodes import Function, Literal, Value, at_line
@@ -108,8 +109,8 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
     pyfunc = python_function(target)
     written = any(_needs_inlining(scope, v) for v in (*args, *keywords.values())) or \
         bool(pyfunc and literal_parameters(pyfunc))
-    function = None if pyfunc and written else \
-        recursive_call(target, None) or function_of(target)
+    function = None if pyfunc and written else _parsed(scope, target)
+    written = written or function is None
     if pyfunc is None and function is None and hasattr(target, "__nbfused_thread__"):
         raise scope.error(node, f"{ast.unparse(node.func)} is a number, which differs "
                                 "between threads, and no function as in cupyx.jit; "
@@ -128,7 +129,20 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
             return _call_with_rules(scope, node, target, bound)
         return _inline_preferring(scope, node, target, pyfunc, bound)
     values = [v if scope.is_array(v) else scope.number(node, v) for v in bound.values()]
-    return _emit_call(scope, function or scope.grammar.parse(target), values)
+    assert function is not None
+    return _emit_call(scope, function, values)
+
+
+def _parsed(scope: Scope, target: Any) -> Function | None:
+    """A function of numbers; None of a factory, whose result is another function."""
+    try:
+        known = recursive_call(target, None) or function_of(target)
+        return known or (
+            scope.grammar.parse(target) if python_function(target) else None)
+    except ScalarSyntaxError as error:
+        if not error._holds_function or getattr(target, "rules", None):
+            raise
+        return None
 
 
 def _inline_preferring(scope: Scope, node: ast.Call, target: Any, pyfunc: FunctionType,

@@ -91,7 +91,8 @@ def _shared(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     given.update(zip(("shape", "dtype"), node.args, strict=False))
     if len(node.args) > 2 or given.keys() != {"shape", "dtype"}:
         raise scope.error(node, "shared.array() takes a shape and a dtype")
-    shape = static_shape(scope, node, scope.values(given["shape"]))
+    values = scope.values(given["shape"])
+    shape = (0,) if values == literal(0) else static_shape(scope, node, values)
     dtype = _dtype(scope, given["dtype"])
     name = scope.emitter.let("shared", *map(literal, shape), attr=dtype,
                              stem=stem if stem != "t" else "shared")
@@ -113,27 +114,30 @@ def _shuffle(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
     given = _named(scope, node, ("mask", "value", "lane", "width"), 3)
     _check_mask(scope, node, given["mask"])
     value, lane = (scope.number(node, given[n]) for n in ("value", "lane"))
-    width = static_integer(scope, node, given.get("width", literal(_WARP)), "the width")
-    if width not in _WIDTHS:
+    width = scope.number(node, given.get("width", literal(_WARP)))
+    if isinstance(width, Literal) and static_integer(
+            scope, node, width, "the width") not in _WIDTHS:
         raise scope.error(node, f"the width of a shuffle is 1, 2, 4, 8, 16 or 32, got "
-                                f"{width}")
-    if width < _WARP:
+                                f"{width.text}")
+    if width != literal(_WARP):
         attr, lane = "idx", _lane_within(scope, attr, lane, width)
     return scope.emitter.emit("shuffle", value, lane, attr=attr, stem=stem)
 
 
-def _lane_within(scope: Scope, mode: str, lane: Value, width: int) -> Value:
+def _lane_within(scope: Scope, mode: str, lane: Value, width: Value) -> Value:
     """The lane that a shuffle among `width` lanes reads, by CUDA's rules.
 
     Beyond the segment it is the lane itself; an exclusive or may reach segments before.
     """
     e, own = scope.emitter, thread_position(scope, "laneid")
-    first = e.emit("and", own, literal(_WARP - width))
+    first = e.emit("and", own, e.emit("sub", literal(_WARP), width))
     if mode == "idx":
-        return e.emit("add", first, e.emit("and", lane, literal(width - 1)))
-    source = e.emit({"up": "sub", "down": "add", "xor": "xor"}[mode], own, lane)
+        last = e.emit("sub", width, literal(1))
+        return e.emit("add", first, e.emit("and", lane, last))
+    step = e.emit("and", lane, literal(_WARP - 1))
+    source = e.emit({"up": "sub", "down": "add", "xor": "xor"}[mode], own, step)
     inside = e.emit("ge", source, first) if mode == "up" else \
-        e.emit("lt", source, e.emit("add", first, literal(width)))
+        e.emit("lt", source, e.emit("add", first, width))
     return e.emit("select", inside, source, own)
 
 

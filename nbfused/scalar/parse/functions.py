@@ -255,7 +255,13 @@ def _flat(scope: Scope, node: ast.AST, results: Values) -> list[Value]:
         if isinstance(r, tuple):
             raise scope.error(node, "a returned tuple must not hold a tuple; "
                                     "return a flat one")
-    return [scope.number(node, r) for r in leaves(results)]
+    flat = leaves(results)
+    try:
+        return [scope.number(node, r) for r in flat]
+    except ScalarSyntaxError as error:
+        error._holds_function = any(isinstance(r, (closures.Closure, closures.Outside))
+                                    for r in flat)
+        raise
 
 
 #: The scalar language: a parser for each type of node.

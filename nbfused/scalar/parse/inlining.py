@@ -11,7 +11,7 @@ from typing import Any
 
 from ...support.recursion import TOO_DEEP
 from ..ir.nodes import Block, at_line
-from ..source.definitions import Definition, definition, namespace
+from ..source.definitions import Definition, Source, definition, namespace
 from ..source.structure import Values, immutable
 from .closures import Closure
 from .jumps import RESULT, TooManyPaths, assigned, normalise, returns
@@ -78,17 +78,22 @@ def inline(scope: Scope, node: ast.AST, pyfunc: FunctionType,
         raise scope.error(node, f"the source of {pyfunc.__name__} is not available, "
                                 "so it can be given numbers only; define it in a "
                                 "file") from None
-    emitter = scope.emitter
-    line, before = emitter.line, len(emitter.statements)
-    with refuse_recursion(found, pyfunc):
+    with refuse_recursion(found, pyfunc), _at_call(scope, found.source):
         inner = scope.nested(found.source, namespace(pyfunc))
         inner.env.update({p: immutable(v) for p, v in arguments.items()})
-        values = parse_body(inner, found.node)
-    if found.source.file != scope.source.file:  # whose lines mean nothing here
+        return parse_body(inner, found.node)
+
+
+@contextmanager
+def _at_call(scope: Scope, source: Source) -> Iterator[None]:
+    """Write a function of `source`, whose lines mean nothing in another file."""
+    emitter = scope.emitter
+    line, before = emitter.line, len(emitter.statements)
+    yield
+    if source.file != scope.source.file:
         written = Block(tuple(emitter.statements[before:]), ())
         emitter.statements[before:] = at_line(written, line).statements
     emitter.line = line
-    return values
 
 
 def inline_closure(scope: Scope, node: ast.AST, closure: Closure,
@@ -106,6 +111,7 @@ def inline_closure(scope: Scope, node: ast.AST, closure: Closure,
     inner.env.update({p: immutable(v) for p, v in arguments.items()})
     closure.running = True
     try:
-        return parse_body(inner, closure.node)
+        with _at_call(scope, outer.source):
+            return parse_body(inner, closure.node)
     finally:
         closure.running = False

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import ScalarSyntaxError
+from nbfused.config import config
+from nbfused.errors import RangeError, ScalarSyntaxError
 from tests.refusal import refused
 
 ALL = 0xffffffff
@@ -42,6 +45,59 @@ def test_shuffles_of_a_width(device):
     expected = [[by_hand(t, "idx", t + 3, 8) for t in range(32)],
                 *([by_hand(t, *rule) for t in range(32)] for rule in rules)]
     np.testing.assert_array_equal(nf.to_numpy(y), x[np.array(expected)])
+
+
+@nf.rawkernel(differentiable=True)
+def segments(x, widths, delta, y):
+    """All modes with a width that is known at run time, and differs between warps."""
+    i, w = nf.grid(1), widths[nf.threadIdx.x // 32]
+    v = x[i] * x[i]
+    y[0, i] = nf.shfl_sync(ALL, v, delta, w)
+    y[1, i] = nf.shfl_up_sync(ALL, v, delta, width=w)
+    y[2, i] = nf.shfl_down_sync(ALL, v, delta, width=w)
+    y[3, i] = nf.shfl_xor_sync(ALL, v, delta, w)
+
+
+@pytest.mark.parametrize("delta", [3, 34])
+def test_widths_of_run_time_and_their_derivative(delta, device):
+    """Of the distance CUDA takes five bits; a change of `x` moves what was taken."""
+    random = np.random.default_rng(1)
+    x, along, g = random.standard_normal(64), random.standard_normal(64), \
+        random.standard_normal((4, 64))
+    for widths in ([8, 32], [16, 1]):
+        sources = np.array([[32 * (t // 32) + by_hand(t % 32, mode, delta % 32, w)
+                             for t, w in enumerate(np.repeat(widths, 32))]
+                            for mode in ("idx", "up", "down", "xor")])
+        on = partial(nf.array, device=device)
+        y, dx, dy = on(np.zeros((4, 64))), on(np.zeros(64)), on(np.zeros((4, 64)))
+        segments[1, 64](on(x), on(np.array(widths)), delta, y)
+        np.testing.assert_array_equal(nf.to_numpy(y), (x * x)[sources])
+        segments.fwd[1, 64]((on(x), on(along)), on(np.array(widths)), delta, (y, dy))
+        np.testing.assert_allclose(nf.to_numpy(dy), (2 * x * along)[sources])
+        segments.bwd[1, 64]((on(x), dx), on(np.array(widths)), delta, (y, on(g)))
+        back = np.bincount(sources.ravel(), g.ravel(), 64)
+        np.testing.assert_allclose(nf.to_numpy(dx), 2 * x * back)
+
+
+@nf.rawkernel(differentiable=True)
+def beyond(x, n, y):
+    t = nf.threadIdx.x
+    y[t] = nf.shfl_xor_sync(ALL, x[t], 4) if n > 0 else \
+        nf.shfl_down_sync(ALL, x[t], 1)
+
+
+@pytest.mark.parametrize(("n", "thread"), [(0, 38), (1, 35)])
+def test_a_lane_that_is_not_there(n, thread, device):
+    """Under debug both modes tell of it, where the block ends inside of a warp."""
+    on, line = partial(nf.array, device=device), beyond.pyfunc.__code__.co_firstlineno
+    x, y = on(np.arange(40.0)), on(np.zeros(40))
+    with config.override(debug=True):
+        beyond[1, 64](on(np.arange(64.0)), n, on(np.zeros(64)))
+        for launch in (lambda: beyond[1, 39](x, n, y),
+                       lambda: beyond.fwd[1, 39]((x, x), n, (y, y * 1))):
+            with refused(RangeError, f"{line + 4 - n}: beyond", f"thread {thread} ",
+                         "lane 7 ", "no such thread", "width"):
+                launch()
 
 
 @nf.rawkernel

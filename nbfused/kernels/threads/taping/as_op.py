@@ -57,7 +57,7 @@ class KernelOp:
     """
 
     def __init__(self, kernel: ThreadKernel, outputs: Mapping[str, Any], grid: Any,
-                 block: Any) -> None:
+                 block: Any, shared_mem: Any = 0) -> None:
         if not isinstance(outputs, Mapping) or not outputs or \
                 not set(outputs) <= set(kernel.signature.parameters):
             raise KernelTypeError(
@@ -68,6 +68,7 @@ class KernelOp:
         self.outputs: dict[str, Any] = dict(outputs)
         self.grid: Any = grid
         self.block: Any = block
+        self.shared_mem: Any = shared_mem
         self.__name__: str = kernel.__name__
         self.names: tuple[str, ...] = tuple(
             p for p in kernel.signature.parameters if p not in outputs)
@@ -84,7 +85,8 @@ class KernelOp:
 
     def __reduce__(self) -> Any:
         """Pickle the arguments of `as_op`; the rest is made again."""
-        return type(self), (self.kernel, self.outputs, self.grid, self.block)
+        return type(self), (self.kernel, self.outputs, self.grid, self.block,
+                            self.shared_mem)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate the outputs, launch, record what a gradient needs.
@@ -219,10 +221,18 @@ class KernelOp:
 
     def _options(self, kernel: Launching, layout: Layout,
                  plain: Mapping[str, Any]) -> Options:
-        """Grid and block of a launch."""
+        """Grid, block and shared memory of a launch."""
         said = self._arguments(layout, plain)
-        return kernel._options(self._rule_value("grid", self.grid, said),
-                               self._rule_value("block", self.block, said))
+        return kernel._options(*(self._rule_value(name, getattr(self, name), said)
+                                 for name in ("grid", "block", "shared_mem")))
+
+    def _kernel_of(self, layout: Layout, plain: Mapping[str, Any]) -> tuple[
+            Raw, Options, FlatArguments]:
+        """The kernel of a launch, its options and its arguments."""
+        flat = self.kernel.flatten(self.kernel.arguments(
+            (), self._arguments(layout, plain)))
+        return *self.kernel.launched(
+            flat, self._options(self.kernel, layout, plain)), flat
 
     def places(self, layout: Layout, plain: Mapping[str, Any]) -> Places | None:
         """The places that threads of a launch count, if its derivative needs them."""
@@ -230,13 +240,11 @@ class KernelOp:
                         for x in plain.values())
         if key in self._uncounted:
             return None
-        flat = self.kernel.flatten(self.kernel.arguments(
-            (), self._arguments(layout, plain)))
+        spec, options, flat = self._kernel_of(layout, plain)
         counted = None if self.kernel.rules else counted_kernel(
-            self.kernel.spec(flat), self._differentiated(layout, flat))
+            spec, self._differentiated(layout, flat))
         if counted is not None:
-            return record_places(counted, flat,
-                                 self._options(self.kernel, layout, plain))
+            return record_places(counted, flat, options)
         if not flat.frozen and len(self._uncounted) < _MOST:
             self._uncounted.add(key)
         return None
@@ -265,9 +273,7 @@ class KernelOp:
     def _before(self, layout: Layout, plain: Mapping[str, Any],
                 wanted: Sequence[str]) -> dict[str, Any]:
         """The outputs that the kernel reads too, as they were before the launch."""
-        flat = self.kernel.flatten(self.kernel.arguments(
-            (), self._arguments(layout, plain)))
-        spec = self.kernel.spec(flat)
+        spec, _, flat = self._kernel_of(layout, plain)
         if self.kernel.rules or not spec.revised:
             return {}
         needed = needed_before(spec, self._differentiated(
@@ -322,9 +328,7 @@ class KernelOp:
 
     def _copies(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Copies of the arguments that the kernel changes in place."""
-        flat = self.kernel.flatten(self.kernel.arguments(
-            (), self._arguments(layout, plain)))
-        spec = self.kernel.spec(flat)
+        spec, _, flat = self._kernel_of(layout, plain)
         return {leaf.name: execute(COPY, (leaf.owner,), dtypes=(leaf.value.dtype,))[0]
                 for p, leaf in zip(spec.function.params, flat.leaves, strict=True)
                 if p in spec.written and leaf.name not in self.outputs}

@@ -112,7 +112,7 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     plain = arrays_of(kernel.__name__, [*given], [*given.values()])
     with no_grad():
         flat = kernel.flatten(layout.arguments(plain), options.check)
-    spec = kernel.spec(flat)
+    spec, _ = kernel.launched(flat, options)
     names = [leaf.name for leaf in flat.leaves]
     written = {n for p, n in zip(spec.function.params, names, strict=True)
                if p in spec.written}
@@ -219,7 +219,8 @@ def _recorded(call: _Call, arrays: Mapping[str, Any]) -> _Call:
         return call
     flat = kernel.flatten(call.layout.arguments(arrays), options.check)
     return replace_record(call, options=replace_record(
-        options, places=record_places(call.counted, flat, options)))
+        options, places=record_places(
+            call.counted, flat, kernel.launched(flat, options)[1])))
 
 
 class _Launched(Function):
