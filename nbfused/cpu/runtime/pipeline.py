@@ -112,9 +112,15 @@ class _Library(JITCodeLibrary):
         self._finalized = True
 
 
+#: Runs of passes by one builder.  Each run leaves callbacks in it, which every pass of
+#: the later runs calls: benchmarks/notes/cpu.md#compilation-on-the-cpu.
+_SHARED = 64
+
+
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
-    _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
+    #: Builders by their options, each with the number of its uses.
+    _builders: ClassVar[dict[tuple[tuple[str, Any], ...], tuple[Any, int]]] = {}
     _checked = False
 
     def _check_llvm_bugs(self) -> None:
@@ -124,16 +130,18 @@ class _Codegen(JITCPUCodegen):
             self._checked = True
 
     def _pass_builder(self, **options: Any) -> Any:
-        """One shared builder: llvmlite 0.45 leaks 16 kB for each.
+        """A builder shared by `_SHARED` runs of passes: llvmlite 0.45 leaks 16 kB each.
 
         Where Numba times passes, each needs its own.
         """
         if config.LLVM_PASS_TIMINGS:
             return super()._pass_builder(**options)
         key = tuple(sorted(options.items()))
-        if key not in self._builders:
-            self._builders[key] = super()._pass_builder(**options)
-        return self._builders[key]
+        builder, uses = self._builders.get(key, (None, 0))
+        if uses % _SHARED == 0:
+            builder = super()._pass_builder(**options)
+        self._builders[key] = builder, uses + 1
+        return builder
 
 
 @cache
