@@ -12,6 +12,7 @@ something of compiled kernels is marked ``compiled`` beside them.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -74,6 +75,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if DEMANDED in kinds:
         pytest.fail(f"NBFUSED_TEST_BACKEND={DEMANDED}, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_collection_finish() -> None:
+    """Let Python look for cycles among what the tests make, not in what they are."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

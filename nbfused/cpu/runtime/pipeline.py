@@ -7,7 +7,6 @@ code: benchmarks/notes/cpu.md#compilation-on-the-cpu.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +22,8 @@ from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
+
+from ...support.generated import fewer_collections
 
 __all__ = ["compile_function", "optimized", "target"]
 
@@ -151,25 +152,10 @@ def target() -> Any:
         _internal_codegen=_Codegen("nbfused.text"))
 
 
-#: New objects between two looks for cycles; 700 is Python's own, a twentieth slower.
-_OBJECTS = 50_000
-
 #: Signatures of calls with numbers only, which are those of operators and intrinsics:
 #: kernels share them.  Types of literals and of a kernel's own functions have no end.
 _LASTING: dict[Any, Any] = {}
 _PLAIN = (types.Integer, types.Float, types.Complex, types.Boolean)
-
-
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Let Python look for cycles less often: a kernel's records live until its end."""
-    usual = gc.get_threshold()
-    if usual[0]:
-        gc.set_threshold(max(usual[0], _OBJECTS), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 @contextmanager
@@ -227,7 +213,7 @@ def optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     typing, context = cpu_target.typing_context, target()
     typing.refresh()
     context.refresh()
-    with global_compiler_lock, _cached_signatures(typing), _fewer_collections():
+    with global_compiler_lock, _cached_signatures(typing), fewer_collections():
         compiled = compile_function(context, function, parameters, None, inline=False)
         compiled.library.finalize()
     return compiled

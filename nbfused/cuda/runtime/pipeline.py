@@ -17,6 +17,8 @@ from numba.cuda import compiler
 from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
 from numba.cuda.core.compiler_machinery import PassManager
 
+from ...support.generated import fewer_collections
+
 __all__ = ["lean"]
 
 _PASSES = (
@@ -115,5 +117,5 @@ class _Rewriting:
 def lean() -> Iterator[None]:
     """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
     with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
-          patch.object(ssa, "_run_block_rewrite", _Rewriting())):
+          patch.object(ssa, "_run_block_rewrite", _Rewriting()), fewer_collections()):
         yield
