@@ -27,6 +27,8 @@ if os.environ.get("NBFUSED_BACKEND") in KINDS:  # before the import that reads i
 DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND", "")
 # Many processes test on one GPU: JAX would take three quarters of its memory at once.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# Each of pytest's processes has a processor: what compiles in others asks for them.
+os.environ.setdefault("NBFUSED_COMPILE_WORKERS", "1")
 
 import nbfused as nf  # noqa: E402
 from tests.plugin.nbfused_interpreter import InterpreterBackend  # noqa: E402
