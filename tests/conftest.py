@@ -12,6 +12,7 @@ something of compiled kernels is marked ``compiled`` beside them.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -26,6 +27,8 @@ if os.environ.get("NBFUSED_BACKEND") in KINDS:  # before the import that reads i
 DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND", "")
 # Many processes test on one GPU: JAX would take three quarters of its memory at once.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# Each of pytest's processes has a processor: what compiles in others asks for them.
+os.environ.setdefault("NBFUSED_COMPILE_WORKERS", "1")
 
 import nbfused as nf  # noqa: E402
 from tests.plugin.nbfused_interpreter import InterpreterBackend  # noqa: E402
@@ -74,6 +77,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if DEMANDED in kinds:
         pytest.fail(f"NBFUSED_TEST_BACKEND={DEMANDED}, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_collection_finish() -> None:
+    """Let Python look for cycles among what the tests make, not in what they are."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

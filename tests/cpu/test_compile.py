@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from contextlib import nullcontext
 
 import llvmlite.binding
@@ -104,6 +105,15 @@ def test_numba_resolves_calls_as_before_after_a_failure():
     with pytest.raises(CompileError):
         compiling.compile_text("def kernel(a, begin, end):\n    return a + 'x'\n")
     assert "resolve_function_type" not in vars(cpu_target.typing_context)
+
+
+def test_a_builder_of_passes_serves_a_bounded_number_of_runs():
+    """Every run leaves callbacks in it, and all the later ones call them."""
+    codegen = pipeline.target().codegen()
+    held = [codegen._pass_builder() for _ in range(5*pipeline._SHARED)]
+    uses = Counter(map(id, held)).values()
+    assert max(uses) == pipeline._SHARED
+    assert len(uses) <= 6
 
 
 def test_only_the_range_is_written():

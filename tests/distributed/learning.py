@@ -9,7 +9,7 @@ import nbfused as nf
 from examples.programs import programs
 from nbfused import distributed as nd
 from nbfused import ops
-from tests.distributed.programs import program
+from tests.distributed.programs import alone, program
 
 STEPS, BATCH = 20, 64
 
@@ -39,7 +39,8 @@ def the_language_model_is_learnt(r):
 def gallery(name, **chosen):
     """A program of the gallery: its network, and its data."""
     pytest.importorskip("matplotlib").use("agg")
-    return programs()[name].run(device="cpu", **chosen)
+    with alone():
+        return programs()[name].run(device="cpu", **chosen)
 
 
 def same_losses(r, loss, start, data):
@@ -47,14 +48,15 @@ def same_losses(r, loss, start, data):
     rng = np.random.default_rng(0)
     batches = [[x[chosen] for x in data] for chosen in
                rng.integers(len(data[0]), size=(STEPS, BATCH))]
-    alone = losses(nf.value_and_grad(loss), start, batches, np.copy)
+    with alone():
+        expected = losses(nf.value_and_grad(loss), start, batches, np.copy)
     parts = [[np.split(x, r.size)[r.rank] for x in batch] for batch in batches]
     averaged = nd.value_and_grad(loss, r.comm, bucket=1024)
     together = losses(averaged, start, parts, r.put)
     fused = losses(nf.fuse(averaged), start, parts, r.put)
-    assert np.mean(alone[-5:]) < 0.9*np.mean(alone[:5])
-    np.testing.assert_allclose(together, alone, rtol=1e-9)
-    np.testing.assert_allclose(fused, alone, rtol=1e-9)
+    assert np.mean(expected[-5:]) < 0.9*np.mean(expected[:5])
+    np.testing.assert_allclose(together, expected, rtol=1e-9)
+    np.testing.assert_allclose(fused, expected, rtol=1e-9)
 
 
 def losses(gradients, start, batches, put):

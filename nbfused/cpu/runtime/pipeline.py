@@ -7,7 +7,6 @@ code: benchmarks/notes/cpu.md#compilation-on-the-cpu.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +22,8 @@ from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
+
+from ...support.generated import fewer_collections
 
 __all__ = ["compile_function", "optimized", "target"]
 
@@ -112,9 +113,15 @@ class _Library(JITCodeLibrary):
         self._finalized = True
 
 
+#: Runs of passes by one builder.  Each run leaves callbacks in it, which every pass of
+#: the later runs calls: benchmarks/notes/cpu.md#compilation-on-the-cpu.
+_SHARED = 64
+
+
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
-    _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
+    #: Builders by their options, each with the number of its uses.
+    _builders: ClassVar[dict[tuple[tuple[str, Any], ...], tuple[Any, int]]] = {}
     _checked = False
 
     def _check_llvm_bugs(self) -> None:
@@ -124,16 +131,18 @@ class _Codegen(JITCPUCodegen):
             self._checked = True
 
     def _pass_builder(self, **options: Any) -> Any:
-        """One shared builder: llvmlite 0.45 leaks 16 kB for each.
+        """A builder shared by `_SHARED` runs of passes: llvmlite 0.45 leaks 16 kB each.
 
         Where Numba times passes, each needs its own.
         """
         if config.LLVM_PASS_TIMINGS:
             return super()._pass_builder(**options)
         key = tuple(sorted(options.items()))
-        if key not in self._builders:
-            self._builders[key] = super()._pass_builder(**options)
-        return self._builders[key]
+        builder, uses = self._builders.get(key, (None, 0))
+        if uses % _SHARED == 0:
+            builder = super()._pass_builder(**options)
+        self._builders[key] = builder, uses + 1
+        return builder
 
 
 @cache
@@ -143,25 +152,10 @@ def target() -> Any:
         _internal_codegen=_Codegen("nbfused.text"))
 
 
-#: New objects between two looks for cycles; 700 is Python's own, a twentieth slower.
-_OBJECTS = 50_000
-
 #: Signatures of calls with numbers only, which are those of operators and intrinsics:
 #: kernels share them.  Types of literals and of a kernel's own functions have no end.
 _LASTING: dict[Any, Any] = {}
 _PLAIN = (types.Integer, types.Float, types.Complex, types.Boolean)
-
-
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Let Python look for cycles less often: a kernel's records live until its end."""
-    usual = gc.get_threshold()
-    if usual[0]:
-        gc.set_threshold(max(usual[0], _OBJECTS), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 @contextmanager
@@ -219,7 +213,7 @@ def optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     typing, context = cpu_target.typing_context, target()
     typing.refresh()
     context.refresh()
-    with global_compiler_lock, _cached_signatures(typing), _fewer_collections():
+    with global_compiler_lock, _cached_signatures(typing), fewer_collections():
         compiled = compile_function(context, function, parameters, None, inline=False)
         compiled.library.finalize()
     return compiled

@@ -7,6 +7,7 @@ took half of a kernel's compilation: benchmarks/notes/host.md#first-calls.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,41 @@ from unittest.mock import patch
 from numba.core.types.functions import BaseFunction
 from numba.cuda import compiler
 from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
-from numba.cuda.core.compiler_machinery import PassManager
+from numba.cuda.core.analysis import compute_use_defs
+from numba.cuda.core.compiler_machinery import PassManager, register_pass
+from numba.cuda.lowering import CUDALower
+
+from ...support.generated import fewer_collections
 
 __all__ = ["lean"]
+
+
+class _Lower(CUDALower):
+    def _find_singly_assigned_variable(self) -> None:
+        """Note the variables that one statement sets and only its block reads.
+
+        Numba searches the block's statements for each of its variables.
+        """
+        blocks = self.func_ir.blocks
+        found = compute_use_defs(blocks)
+        times = Counter(statement.target.name for block in blocks.values()
+                        for statement in block.find_insts(ir.assign_types))
+        read = set().union(*found.usemap.values())
+        self._singly_assigned_vars = {
+            name for names in found.defmap.values() for name in names
+            if times[name] == 1 and name not in read}
+        self._blk_local_varmap: dict[str, Any] = {}
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(compiler.CUDANativeLowering):
+    _name = "nbfused_cuda_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """The writer of a function's LLVM text."""
+        return _Lower
+
 
 _PASSES = (
     (compiler.CUDATranslateBytecode, "read bytecode"),
@@ -29,7 +62,7 @@ _PASSES = (
     (typed_passes.PreLowerStripPhis, "remove phi nodes"),
     (typed_passes.IRLegalization, "end lifetimes"),
     (compiler.CreateLibrary, "create library"),
-    (compiler.CUDANativeLowering, "print LLVM text"),
+    (_Lowering, "print LLVM text"),
     (compiler.CUDABackend, "give the result"),
 )
 
@@ -115,5 +148,5 @@ class _Rewriting:
 def lean() -> Iterator[None]:
     """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
     with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
-          patch.object(ssa, "_run_block_rewrite", _Rewriting())):
+          patch.object(ssa, "_run_block_rewrite", _Rewriting()), fewer_collections()):
         yield

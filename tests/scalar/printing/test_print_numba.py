@@ -54,16 +54,33 @@ def operations(dtype: str, arity: int) -> list[str]:
             and (op in ON_INTEGERS or dtype in FLOATS) and takes(op, dtype)]
 
 
+def computed(ops: list[str], args: list) -> dict:
+    """The results of operations on the same arguments, some in each kernel."""
+    dtypes, found = [a.dtype for a in args], {}
+    for first in range(0, len(ops), 12):
+        functions = {op: typed(op, dtypes[0].name) for op in ops[first:first + 12]}
+        found.update(compiled(functions, dtypes)(*args))
+    return found
+
+
 @cache
 def results(dtype: str, arity: int) -> tuple[list, dict]:
-    """Every operation on `dtype`, some in each kernel: the arguments, the results."""
-    d, ops = np.dtype(dtype), operations(dtype, arity)
+    """Every operation on `dtype`: the arguments, the results."""
+    d = np.dtype(dtype)
     args = [numbers(d)] if arity == 1 else list(pairs(d))
-    found = {}
-    for first in range(0, len(ops), 12):
-        functions = {op: typed(op, dtype) for op in ops[first:first + 12]}
-        found.update(compiled(functions, [d]*arity)(*args))
-    return args, found
+    return args, computed(operations(dtype, arity), args)
+
+
+COMPLEX = [op for op in OPS if op != "philox" and takes(op, "complex128")]
+
+
+@cache
+def complex_results(dtype: str, arity: int) -> tuple[list, dict]:
+    """Every operation on complex numbers: the arguments, the results."""
+    rng = np.random.default_rng(1)
+    args = [(rng.normal(size=20) + 1j*rng.normal(size=20)).astype(dtype)
+            for _ in range(arity)]
+    return args, computed([op for op in COMPLEX if OPS[op].arity == arity], args)
 
 
 def cases(arity):
@@ -94,16 +111,11 @@ def test_binary(op, dtype):
     assert_equal(op, found[op][0], evaluate(typed(op, dtype), *args)[0])
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op != "philox" and
-                                takes(op, "complex128")])
+@pytest.mark.parametrize("op", COMPLEX)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex(op, dtype):
-    rng = np.random.default_rng(1)
-    args = [(rng.normal(size=20) + 1j*rng.normal(size=20)).astype(dtype)
-            for _ in range(OPS[op].arity)]
-    t = typed(op, dtype)
-    (got,) = compiled({op: t}, [a.dtype for a in args])(*args)[op]
-    (expected,) = evaluate(t, *args)
+    args, found = complex_results(dtype, OPS[op].arity)
+    (got,), (expected,) = found[op], evaluate(typed(op, dtype), *args)
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=20*np.finfo(dtype).eps)
 
