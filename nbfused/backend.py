@@ -197,6 +197,8 @@ class DirectCall:
     results
         For each output that is allocated, which address it is, its shape and dtype, and
         whether it is in Fortran's order; None for one that was given.
+    makers
+        For each output what allocates it; None of NumPy's arrays, and of given ones.
     pairs
         Two addresses; the distances between them, both exclusive, at which the arrays
         would overlap; whether 0 is allowed.
@@ -206,6 +208,7 @@ class DirectCall:
     arguments: tuple[int, ...]
     kinds: tuple[type, ...]
     results: tuple[tuple[int, tuple[int, ...], np.dtype, bool] | None, ...]
+    makers: tuple[Callable[[], Any] | None, ...]
     pairs: tuple[tuple[int, int, int, int, bool], ...]
 
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import describe, library_of
+from ..arrays.detect import exact_library
+from ..arrays.libraries.dlpack import header_function
 from ..backend import Direct, NumberOf
 from ..errors import KernelTypeError
 from ..registry.backends import registry
@@ -62,7 +64,7 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     assert isinstance(known, FunctionType)
     made = FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
     made.__kwdefaults__ = {"asked": (dtypes, *USUAL[1:]), "last": [(None, None)]}
-    if not _READABLE.issuperset(map(type, (*inputs, *(outs or ())))):
+    if not all(map(_readable, map(type, (*inputs, *(outs or ()))))):
         return made
     for found in caller.prepared.copy().values():  # of any backend: others ask `made`
         own = getattr(found.place.backend, "direct_calls", None)
@@ -71,8 +73,14 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     return made
 
 
-#: Types of arguments that machine code reads.
+#: Types of arguments that machine code reads, besides those of tensors.
 _READABLE = {np.ndarray, float, int, np.float64, np.int64}
+
+
+def _readable(kind: type) -> bool:
+    """Whether machine code reads arguments of a type."""
+    return kind in _READABLE or (
+        hasattr(exact_library(kind), "questions") and header_function(kind) is not None)
 
 
 def _unsliced(spec: View, kind: type) -> Callable[[Any], Any] | None:

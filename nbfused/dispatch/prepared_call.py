@@ -13,6 +13,7 @@ from operator import add
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
+from ..arrays.libraries.numpy import NUMPY
 from ..backend import Backend, Call, DirectCall, Launcher, SequencedCall, Start
 from ..specs import Spec
 from ..support.loop_nests import dense_strides
@@ -251,6 +252,9 @@ class PreparedCall:
         orders = [_order(result) for result in self._results]
         if call is None or self.streams or None in orders:
             return None
+        makers: tuple[Callable[[], Any] | None, ...] = tuple([
+            None if self.place.library is NUMPY else self.makers.get(k)
+            for k in range(len(self._results))])
         position = {True: iter(range(len(numbers))), False: iter(range(self._first))}
         return DirectCall(
             call, (*range(self._first, self._first + outs),
@@ -258,7 +262,7 @@ class PreparedCall:
                 (self._first + k, result.shape, result.dtype, bool(order))
                 if k in self.makers else None
                 for k, (result, order) in enumerate(
-                    zip(self._results, orders, strict=True))]), self.pairs)
+                    zip(self._results, orders, strict=True))]), makers, self.pairs)
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else

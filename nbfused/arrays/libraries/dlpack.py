@@ -9,6 +9,7 @@ thread and even while the interpreter shuts down, as a Python callback may not b
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ from ..devices import device_kind, ordinal
 from ..dtypes import check_extents
 from ..memory import array_over
 
-__all__ = ["DEVICE_TYPES", "HostExport", "Tensor", "device_type", "export", "read"]
+__all__ = ["DEVICE_TYPES", "Header", "HostExport", "Tensor", "device_type", "export",
+           "header_function", "header_of", "read"]
 
 MAX_VERSION = (1, 0)
 
@@ -28,7 +30,7 @@ DEVICE_TYPES = {"cpu": 1, "cuda": 2, "rocm": 10}
 _KINDS = {1: "cpu", 2: "cuda", 3: "cpu", 10: "rocm", 11: "cpu", 13: "cuda"}
 """Pinned host memory (3, 11) is the host's; managed memory (13) the device's."""
 
-_READ_ONLY = 1
+_READ_ONLY, _COMPLEX = 1, 5
 
 
 class _Device(ctypes.Structure):
@@ -71,6 +73,47 @@ class Tensor(NamedTuple):
     dtype: np.dtype
     device: str
     readonly: bool
+
+
+class Header(NamedTuple):
+    """The layout of an array; `words` are device, rank and dtype as DLPack has them."""
+
+    address: int
+    words: tuple[int, int]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@cache
+def header_function(kind: type) -> int | None:
+    """The address of a C function that describes arrays of a type; None without one.
+
+    ``int function(PyObject *array, DLTensor *header)``, of DLPack's C exchange API: not
+    0 where it failed, with an exception set.
+    """
+    try:
+        table = _capsule_pointer(getattr(kind, "__dlpack_c_exchange_api__", None),
+                                 b"dlpack_exchange_api")
+    except ValueError:  # no capsule, or another one
+        return None
+    words = (ctypes.c_uint64 * 6).from_address(table)
+    # Version (major, minor), an older table, four functions of which this is the last.
+    return words[5] or None if words[0] & 0xffffffff == 1 else None
+
+
+def header_of(array: Any, function: int) -> Header | None:
+    """Describe an array by its library's C function; None of complex numbers.
+
+    These may be conjugated, which a header does not tell.
+    """
+    found = _Tensor()
+    call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+    if call(function)(array, ctypes.addressof(found)) or found.dtype.code == _COMPLEX:
+        return None
+    device, kind = (ctypes.c_int64 * 2).from_address(ctypes.addressof(found) + 8)
+    rank = found.ndim
+    return Header((found.data or 0) + found.byte_offset, (device, kind),
+                  tuple(found.shape[:rank]), tuple(found.strides[:rank]))
 
 
 def read(capsule: Any, name: str) -> Tensor:

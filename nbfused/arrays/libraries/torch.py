@@ -21,6 +21,10 @@ from .numpy import host_view
 __all__ = ["TORCH", "TorchLibrary", "refuse_tracing", "stands_for_others"]
 
 
+#: A function written in C, and the very object that it gives in a usual call.
+Question = tuple[Callable[..., Any], Any]
+
+
 class TorchLibrary:
     """The library interface of `torch.Tensor` and its subclasses."""
 
@@ -96,6 +100,24 @@ class TorchLibrary:
 
         return is_plain
 
+    def questions(self) -> tuple[tuple[Question, ...], tuple[Question, ...], Question]:
+        """The questions of `plain`, for machine code.
+
+        Returns
+        -------
+        of_calls, of_tensors
+            Questions about PyTorch, and about each tensor.
+        quiet
+            The one whose answer makes the last question about tensors superfluous.
+        """
+        torch = _torch()
+        level = partial(getattr, torch.autograd.forward_ad, "_current_level")
+        return (
+            ((level, -1), (torch._C._get_tracing_state, None),
+             (torch._C._len_torch_dispatch_stack, 0)),
+            ((torch.Tensor.is_neg, False), (attrgetter("requires_grad"), False)),
+            (torch.is_grad_enabled, False))
+
     def from_numpy(self, host: np.ndarray, device: str) -> Any:
         """Copy an array from the host."""
         return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
@@ -130,6 +152,17 @@ class TorchLibrary:
                 f"torch tensors have no negative strides, got {strides}; use "
                 "torch.flip, which copies")
         return native.as_strided(shape, strides, native.storage_offset() + offset)
+
+    def viewer(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+               offset: int) -> Callable[[Any], Any]:
+        """A function that views tensors which are laid out like `x`, as `view` does.
+
+        Where they begin at the same place it is one written in C.
+        """
+        as_strided = _torch().as_strided
+        if offset == 0:
+            return partial(as_strided, size=shape, stride=strides)
+        return lambda x: as_strided(x, shape, strides, x.storage_offset() + offset)
 
     def stream(self, device: str) -> int:
         """Handle of ``torch.cuda.current_stream``."""

@@ -3,7 +3,8 @@
 =========== ===========================================================================
 `binding`   launchers that bind the layout of a call once, then start it with addresses
 `compile`   compilation of a kernel's text by Numba to machine code, through the cache
-`direct`    direct calls by machine code: from NumPy's arrays to a launch
+`direct`    direct calls by machine code: from arrays on the host to a launch
+`direct_code` their machine code, and the words that it reads
 `functions` built-in functions of the interpreter, made of machine code
 `headers`   addresses and layouts of NumPy arrays, read from their objects
 `native`    descriptions of launches that one thread runs

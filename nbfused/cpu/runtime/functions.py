@@ -29,7 +29,8 @@ INTERPRETER = {
     "acquire": "PyEval_RestoreThread", "vectorcall": "PyObject_Vectorcall",
     "variable": "PyContextVar_Get", "integer": "PyLong_AsLongLongAndOverflow",
     "clear": "PyErr_Clear", "tuple": "PyTuple_New", "allocate": "PyMem_RawMalloc",
-    "free": "PyMem_RawFree"}
+    "free": "PyMem_RawFree", "call": "PyObject_CallNoArgs",
+    "call_with": "PyObject_CallOneArg"}
 
 #: The place of ``PyArray_Empty`` in the table of NumPy's C functions: a part of its
 #: ABI, as all places are.

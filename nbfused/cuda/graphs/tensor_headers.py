@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arrays.detect import exact_library
+from ...arrays.libraries.dlpack import header_function
 from ..runtime.machine_code import is_possible, loaded, machine_code
 
 __all__ = ["tensor_reader"]
@@ -118,7 +119,7 @@ unusual:
 def tensor_reader(kind: type, ranks: Sequence[int]) -> TensorReader | None:
     """A function that reads as many tensors, of these ranks; None without a way."""
     plain = getattr(exact_library(kind), "plain", None)
-    header, code = _header_of(kind), _code()
+    header, code = header_function(kind), _code()
     if plain is None or header is None or code is None:
         return None
     count, is_plain, (read, _) = len(ranks), plain(), code
@@ -135,21 +136,6 @@ def tensor_reader(kind: type, ranks: Sequence[int]) -> TensorReader | None:
         return room[8*count:], addresses(room)
 
     return headers
-
-
-def _header_of(kind: type) -> int | None:
-    """The address of the library's function for a header; None if it has none."""
-    api = getattr(kind, "__dlpack_c_exchange_api__", None)
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [
-        ctypes.py_object, ctypes.c_char_p]
-    try:
-        table = pointer(api, b"dlpack_exchange_api")
-    except ValueError:  # no capsule, or another one
-        return None
-    words = (ctypes.c_uint64 * 6).from_address(table)
-    # Version (major, minor), an older table, four functions of which this is the last.
-    return words[5] or None if words[0] & 0xffffffff == 1 else None
 
 
 _LOCK = threading.Lock()
