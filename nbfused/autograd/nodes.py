@@ -117,9 +117,8 @@ class CachedRecording:
         None where cotangents of ones must be stored.
     view
         Whether it is a view.
-    places
-        Of the results that another library's tape has to know: their numbers, and which
-        of them are constant to it; None before there has been a call by it.
+    taped
+        What another library's tape keeps of a call; None before there has been one.
     """
 
     plan: RecordingPlan | None
@@ -128,7 +127,7 @@ class CachedRecording:
     direct: Callable[..., Any] | None = None
     results: tuple[np.dtype, ...] = ()
     recipes: dict[Any, Recipe | None] = field(default_factory=dict)
-    places: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    taped: Any = None
     view: bool = False
 
 
@@ -225,10 +224,19 @@ class SpecNode(Node):
             constant = edges[k] is None and isinstance(x, NUMBERS)
             saved[k] = x if constant else Saved(x, (k, names, name))
         self.saved_inputs: dict[int, Any] = saved
-        kept: dict[int, Saved] = {}
+        kept: dict[int, Any] = {}
         for k in plan.outputs:
             kept[k] = Saved(outputs[k], (-1, (), name))
-        self.saved_outputs: dict[int, Saved] = kept
+        self.saved_outputs: dict[int, Any] = kept
+
+    @classmethod
+    def of_arrays(cls, recording: CachedRecording, inputs: dict[int, Any],
+                  outputs: dict[int, Any]) -> SpecNode:
+        """A node outside of a graph, to pull back once; nobody watches its arrays."""
+        made = cls.__new__(cls)
+        made.recording, made.edges, made.name = recording, (), recording.name
+        made.saved_inputs, made.saved_outputs = inputs, outputs
+        return made
 
     @property
     def plan(self) -> RecordingPlan:
@@ -284,8 +292,12 @@ class SpecNode(Node):
                 values.append(kept.load() if kept.guarded else kept.data)
         for k in recipe.outputs:
             kept = self.saved_outputs[k]
-            values.append(mode.lift(kept.load(), (self, k)) if records else
-                          kept.load() if kept.guarded else kept.data)
+            if type(kept) is not Saved:
+                values.append(kept)
+            elif records:
+                values.append(mode.lift(kept.load(), (self, k)))
+            else:
+                values.append(kept.load() if kept.guarded else kept.data)
         values += cotangents
         values += recipe.constants
         for step in recipe.steps:
@@ -338,7 +350,8 @@ class SpecNode(Node):
         if ref.source == "input":
             return self.shapes[ref.index]
         if ref.source == "output" and ref.index in self.saved_outputs:
-            return tuple(self.saved_outputs[ref.index].data.shape)
+            kept = self.saved_outputs[ref.index]
+            return tuple((kept.data if type(kept) is Saved else kept).shape)
         return None
 
     def arrays(self) -> list[Saved]:

@@ -25,7 +25,7 @@ from ..specs import Pullback, Ref, Spec
 from ..support.records import record
 from .graph import Ones, Pass
 
-__all__ = ["PullStep", "Recipe", "derive"]
+__all__ = ["Picker", "PullStep", "Recipe", "derive", "picker"]
 
 Shape = tuple[int, ...]
 Dtypes = tuple[np.dtype | None, ...]
@@ -36,6 +36,8 @@ Steps = tuple[tuple[int, Spec, tuple[Any, ...], Any], ...]
 #: Position of a cotangent, the dtype to cast it to; or -1 and the dtype and shape of
 #: one that is 1 everywhere.
 Result = tuple[int, Type | None, Shape | None]
+#: Takes some elements of a sequence.
+Picker = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class PullStep:
@@ -53,7 +55,7 @@ class PullStep:
 
     __slots__ = ("direct", "dtypes", "pick", "spec")
 
-    def __init__(self, spec: Spec, pick: Callable[[list[Any]], Sequence[Any]],
+    def __init__(self, spec: Spec, pick: Picker,
                  dtypes: Dtypes | None) -> None:
         self.spec, self.pick, self.dtypes = spec, pick, dtypes
         self.direct: Callable[..., Sequence[Any] | None] | None = None
@@ -146,7 +148,7 @@ def _laid_out(steps: Steps, ones: Mapping[Ref, tuple[Shape, np.dtype]],
             place[Ref("step", index, k)], types[Ref("step", index, k)] = end, dtype
             end += 1
         asked = None if plain or all(d is None for d in dtypes) else dtypes
-        made.append(PullStep(spec, _picker(at), asked))
+        made.append(PullStep(spec, picker(at), asked))
     return Recipe(first, second, constants, tuple(made), tuple([
         None if ref is None else
         (-1, dtype, ones[ref][0]) if ref in ones else
@@ -159,8 +161,8 @@ def _same(a: Type | None, b: Type) -> bool:
     return a is not None and a == b
 
 
-def _picker(places: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
-    """A function that takes these elements of a list, written in C."""
+def picker(places: Sequence[int]) -> Picker:
+    """A function that takes these elements of a sequence, written in C."""
     if len(places) > 1:
         return itemgetter(*places)
     start = places[0] if places else 0

@@ -115,10 +115,11 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     if wrap is not None and tracked and RECORDING.get():
         recorded = run_recorded(spec, data, edges, out, options)
         if recorded is not None:
-            node, results = recorded
-            if len(node.recording.tracked) == 1:  # not by a call: most have one
+            found, results = recorded
+            node = SpecNode(found, edges, data, results, names)
+            if len(found.tracked) == 1:  # not by a call: most have one
                 made = wrap(results[0], (node, 0))
-                if node.recording.view:
+                if found.view:
                     note_view(node, inputs[0], made)
                 return (made,)
             return wrapped(node, results, wrap)
@@ -211,7 +212,9 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
-    return wrapped(*recorded, type(first).at)
+    found, results = recorded
+    node = SpecNode(found, edges, data, results, options.get("names") or ())
+    return wrapped(node, results, type(first).at)
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
@@ -238,13 +241,13 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
 
 def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
                  out: Sequence[Any] | None, options: dict[str, Any],
-                 ) -> tuple[SpecNode, Sequence[Any]] | None:
-    """Run a spec on `data`, of which some have `edges` in the graph, and record a node.
+                 ) -> tuple[CachedRecording, Sequence[Any]] | None:
+    """Run a spec on `data`, of which some have `edges` in the graph.
 
     Returns
     -------
-    SpecNode, sequence
-        The node, and the results: those of the spec, then what else was saved.
+    CachedRecording, sequence
+        What a node needs, and the results: the spec's, then what else is to be saved.
     None
         Nothing was run, as it has no gradient.
     """
@@ -283,7 +286,7 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
         results = None if cached.direct is None else cached.direct(*data)
         if results is None:
             results = _run_first(cached, found, data, dtypes, options)
-    return SpecNode(cached, edges, data, results, options.get("names") or ()), results
+    return cached, results
 
 
 def _plan(spec: Spec, key: tuple[Any, ...], data: Sequence[Any],

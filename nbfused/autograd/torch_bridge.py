@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 
 from ..arrays import describe, is_array
-from ..arrays.detect import TORCH_DEVICES, device_of
 from ..arrays.libraries.torch import stands_for_others
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
+from ..support.records import record
 from .graph import Edge, GraphArray, Leaf, Pass
-from .nodes import SpecNode, is_floating
+from .nodes import CachedRecording, SpecNode, is_floating, is_number
+from .recipes import Picker, picker
 from .tape import PLAIN, apply, run_recorded
-from .versions import Saved
+from .versions import HandedOver
 
 __all__ = ["TENSORS", "WANTED", "apply_torch", "conjugated", "operation", "readable",
-           "unusual"]
+           "recording_state"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -66,9 +67,9 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                         "place, or use torch.no_grad()")
     # How many results the user asked for is found out on the way.
     call = [spec, options, 0, None]
-    function, record = operation()
+    function, record_call = operation()
     try:
-        results = record(call, *inputs)
+        results = record_call(call, *inputs)
     except RuntimeError:  # PyTorch says so where torch.func or vmap is at work
         try:
             results = function.apply(call, *inputs)
@@ -149,12 +150,55 @@ def readable() -> dict[type, bool]:
     return {torch.Tensor: False, torch.nn.Parameter: True}
 
 
-def unusual() -> bool:
-    """Whether PyTorch does not record, or something else than its tape is at work."""
-    torch = sys.modules["torch"]
-    return bool(not torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
-                or torch.autograd.forward_ad._current_level >= 0
-                or torch._C._get_tracing_state() is not None)
+@cache
+def recording_state() -> dict[str, Any]:
+    """The functions that tell whether PyTorch's tape, and nothing else, records."""
+    import torch
+
+    return {"enabled": torch.is_grad_enabled, "forward_ad": torch.autograd.forward_ad,
+            "modes": torch._C._len_torch_dispatch_stack,
+            "tracing": torch._C._get_tracing_state}
+
+
+@record(frozen=True)
+class _Taped:
+    """The parts of a call that PyTorch's tape keeps, for one `CachedRecording`.
+
+    Attributes
+    ----------
+    count
+        How many results the user asked for.
+    places, constant
+        Numbers of the results that PyTorch has to know: the user's, and the state that
+        is saved; of those of them that are constant.
+    whole
+        Whether these are all results.
+    outputs
+        How many results there are.
+    inputs, results
+        Numbers of those that are saved.
+    numbers
+        Of the inputs that a pullback reads, those that are no arrays.
+    saved
+        Numbers of all that is saved: see `HandedOver`.
+    pick_inputs, pick_results, pick_numbers, pick_told
+        Take the inputs and results that are saved, the numbers, and what PyTorch has to
+        know.
+    """
+
+    count: int
+    places: tuple[int, ...]
+    constant: tuple[int, ...]
+    whole: bool
+    outputs: int
+    inputs: tuple[int, ...]
+    results: tuple[int, ...]
+    numbers: tuple[int, ...]
+    saved: tuple[int, ...]
+    pick_inputs: Picker
+    pick_results: Picker
+    pick_numbers: Picker
+    pick_told: Picker
 
 
 @cache
@@ -166,66 +210,75 @@ def operation() -> tuple[Any, Callable[..., Any]]:
     """
     import torch
 
-    plain = torch.Tensor
+    plain, forward_ad = torch.Tensor, torch.autograd.forward_ad
+    enabled = torch.is_grad_enabled
+    transforms = torch._C._functorch.peek_interpreter_stack
     _ORDINARY.update(readable())
 
     class Operation(torch.autograd.Function):
         """A spec as an autograd function; saved state is among its results."""
 
+        # What is assigned to `ctx` is what its methods assign, each a call more.
+
         @staticmethod
         def forward(ctx: Any, call: Any, *inputs: Any) -> Any:
-            ctx.set_materialize_grads(False)
+            ctx.materialize_grads = False
             spec, options, _, known = call
             needs = ctx.needs_input_grad[1:]
             edges = _EDGES.get(needs) or _edges(needs)
-            recorded = None if known is None else known(*inputs, *edges)
-            if recorded is None:
+            made = None if known is None else known(*inputs, *edges)
+            if made is None:
                 data = _detached(spec, inputs)
-                recorded = run_recorded(spec, data, edges, None, options)
-            if recorded is None:
-                made = execute(spec, data, **options)
-                call[2] = len(made)
-                ctx.mark_non_differentiable(*made)
-                return made
-            node, results = recorded
-            call[2] = count = len(node.recording.tracked)
-            ctx.node = node
-            ctx.slots = _save(ctx, node, inputs)
-            # What PyTorch has to know: the user's results, and the state that is saved.
-            ctx.places, constant = node.recording.places or _places(node, count)
-            if constant:
-                ctx.mark_non_differentiable(*[results[k] for k in constant])
-            return tuple(results) if len(results) == len(ctx.places) else tuple(
-                [results[k] for k in ctx.places])
+                made = run_recorded(spec, data, edges, None, options)
+            if made is None:
+                plain = execute(spec, data, **options)
+                call[2] = len(plain)
+                ctx.non_differentiable = plain
+                return plain
+            recording, results = made
+            taped = recording.taped or _taped(recording, inputs, results)
+            call[2] = taped.count
+            watch = None
+            if taped.saved:
+                arrays = *taped.pick_inputs(inputs), *taped.pick_results(results)
+                ctx.to_save = arrays
+                names = options.get("names") or ()
+                watch = HandedOver(arrays, (taped.saved, names, recording.name))
+            ctx.kept = recording, watch, taped.pick_numbers(inputs)
+            if taped.constant:
+                ctx.non_differentiable = tuple([results[k] for k in taped.constant])
+            return tuple(results if taped.whole else taped.pick_told(results))
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            node = ctx.node
-            present, some = [None] * node.outputs, False
-            for place, cotangent in zip(ctx.places, cotangents, strict=True):
+            recording, watch, numbers = ctx.kept
+            taped, plan = recording.taped, recording.plan
+            present, some = [None] * taped.outputs, False
+            for place, cotangent in zip(taped.places, cotangents, strict=True):
                 present[place] = cotangent
                 some |= cotangent is not None
             if not some:
-                return (None,) * (1 + len(node.edges))
-            conjugates = node.recording.plan.complex
-            if conjugates:
+                return (None,) * (1 + len(plan.wants))
+            if plan.complex:
                 present = [*map(conjugated, present)]
-            again = torch.is_grad_enabled() or \
-                torch.autograd.forward_ad._current_level >= 0 or \
-                torch._C._functorch.peek_interpreter_stack() is not None
-            for saved in ctx.slots:
-                if saved.guarded:
-                    saved.check()  # it can name what PyTorch refuses below
-            for saved, tensor in zip(ctx.slots, ctx.saved_tensors, strict=True):
-                saved.data = tensor if again or type(tensor) is plain \
-                    else tensor.detach()
-            try:
-                mode = TENSORS if again else PLAIN
-                found = node.pull(present, node.wants, mode)
-                return (None, *(map(conjugated, found) if conjugates else found))
-            finally:
-                for saved in ctx.slots:
-                    saved.data = None
+            again = enabled() or forward_ad._current_level >= 0 or \
+                transforms() is not None
+            tensors: Sequence[Any] = ()
+            if watch is not None:
+                if watch.changed:
+                    watch.check()  # it can name what PyTorch refuses below
+                tensors = ctx.saved_tensors
+                if watch.checksums:
+                    watch.check(tensors)
+                if not again:
+                    tensors = [x if type(x) is plain else x.detach() for x in tensors]
+            inputs = dict(zip(taped.inputs, tensors, strict=False))
+            outputs = dict(zip(taped.results, tensors[len(inputs):], strict=True))
+            if numbers:
+                inputs.update(zip(taped.numbers, numbers, strict=True))
+            node = SpecNode.of_arrays(recording, inputs, outputs)
+            found = node.pull(present, plan.wants, TENSORS if again else PLAIN)
+            return (None, *(map(conjugated, found) if plan.complex else found))
 
     return Operation, super(torch.autograd.Function, Operation).apply
 
@@ -235,33 +288,20 @@ def conjugated(x: Any) -> Any:
     return x.conj().resolve_conj() if x is not None and x.is_complex() else x
 
 
-def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
-    """Hand the arrays that a node saves to PyTorch; returns their places in it."""
-    slots, tensors = [], []
-    for k, saved in node.saved_inputs.items():
-        if type(saved) is Saved:
-            slots.append(saved)
-            tensors.append(inputs[k])
-    for saved in node.saved_outputs.values():
-        slots.append(saved)
-        tensors.append(saved.data)
-    for saved in slots:
-        x, place = saved.data, None
-        device = TORCH_DEVICES.get(x.device) or device_of(x)  # most are known
-        if x.is_contiguous():
-            low = x.data_ptr()
-            place = device, low, low + x.nbytes
-        saved.hand_over(place)
-    if tensors:
-        ctx.save_for_backward(*tensors)
-    return slots
-
-
-def _places(node: SpecNode, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Numbers of the results that PyTorch has to know, and of the constants of them."""
-    tracked = node.recording.tracked
-    places = (*range(count), *(k for k in node.saved_outputs if k >= count))
-    found = node.recording.places = places, tuple([
-        k for k in places
-        if not (tracked[k] if k < count else is_floating(node.results[k]))])
+def _taped(recording: CachedRecording, inputs: Sequence[Any],
+           results: Sequence[Any]) -> _Taped:
+    """Find out which parts of calls like this one PyTorch's tape keeps."""
+    plan, tracked = recording.plan, recording.tracked
+    assert plan is not None
+    count = len(tracked)
+    places = (*range(count), *(k for k in plan.outputs if k >= count))
+    arrays = tuple([k for k in plan.inputs if not is_number(inputs[k])])
+    numbers = tuple([k for k in plan.inputs if k not in arrays])
+    found = recording.taped = _Taped(
+        count, places, tuple([
+            k for k in places
+            if not (tracked[k] if k < count else is_floating(recording.results[k]))]),
+        len(places) == len(results), len(results), arrays, plan.outputs,
+        numbers, (*arrays, *(-1 for _ in plan.outputs)),
+        *map(picker, (arrays, plan.outputs, numbers, places)))
     return found

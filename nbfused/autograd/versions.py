@@ -21,20 +21,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
-from ..arrays.detect import is_lazy
+from ..arrays.detect import TORCH_DEVICES, device_of, is_lazy
 from ..arrays.traced import Traced
 from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["Saved", "checksum", "is_saved", "must_note", "note_write", "watched"]
+__all__ = ["HandedOver", "Saved", "checksum", "is_saved", "must_note", "note_write",
+           "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
 #: are gone before anything is written.
-_NEW: set[weakref.ref[Saved]] = set()
+_NEW: set[weakref.ref[Saved | HandedOver]] = set()
 #: Arrays that were there at a write, by their addresses.
-_INDEX: RangeIndex[Saved] = RangeIndex()
+_INDEX: RangeIndex[Saved | _Mark] = RangeIndex()
 #: Written arrays that are yet to be looked up; more than one only where a collector of
 #: garbage writes in the midst of it.
 _WRITTEN: deque[Any] = deque()
@@ -59,6 +60,10 @@ _COUNTERS: dict[type, Callable[[Sequence[Any]], None] | None] = {
 _VERSIONS: dict[type, Callable[[Any], int | None] | None] = {np.ndarray: None}
 
 
+#: Numbers of arguments, negative for a result; the names of all, and the operation.
+_Several = tuple[Sequence[int], Sequence[str], str]
+
+
 class Saved:
     """An array that a node saves for its pullback, watched for writes.
 
@@ -81,8 +86,8 @@ class Saved:
         """
         self.data: Any = data
         self._what = what
-        #: A `ByteRange` or what makes one; found out at the first write.
-        self._range: tuple[str, int, int] | None = None
+        #: Found out at the first write.
+        self._range: ByteRange | None = None
         self._changed = False
         self._version: int | None = None
         self._checksum: int | None = None
@@ -106,37 +111,23 @@ class Saved:
     @property
     def label(self) -> str:
         """The description for messages."""
-        if isinstance(self._what, str):
-            return self._what
-        number, names, op = self._what
-        if number < 0:
-            return f"the result of {op}"
-        return f"argument {names[number]!r} of {op}" if number < len(names) else \
-            f"input {number} of {op}"
+        return self._what if isinstance(self._what, str) else _label(*self._what)
 
     @property
     def place(self) -> ByteRange:
         """The range of bytes from the first to the last element."""
         found = self._range
         if found is None:
-            found = byte_range(describe(self.data, self.label))
-        if type(found) is not ByteRange:
-            found = ByteRange(*found)
-        self._range = found
+            found = self._range = byte_range(describe(self.data, self.label))
         return found
 
-    def hand_over(self, place: tuple[str, int, int] | None = None) -> Any:
-        """Release the array to another owner, who counts its versions.
+    def watches(self) -> list[tuple[ByteRange, Saved]]:
+        """The range of bytes that it watches, and itself."""
+        return [(self.place, self)]
 
-        It is still watched for writes of ours; `place` says the device and the bytes
-        that it lies in, if they are known.
-        """
-        data = self.data
-        if self._range is None:
-            self._range = place or self.place
-        self.data = self._version = None
-        self.guarded = self._changed or self._checksum is not None
-        return data
+    def note(self) -> None:
+        """Note that it was written to."""
+        self._changed = self.guarded = True
 
     def is_current(self) -> bool:
         """Whether its library's version counter is unchanged."""
@@ -169,10 +160,96 @@ class Saved:
         if self._version is not None and self.data is not None:
             changed |= not self.is_current()
         if self._changed or changed:
-            raise InplaceModificationError(
-                f"{self.label} was changed in place after the tape had saved it; its "
-                "gradient would be wrong. Expected it unchanged until backward(): "
-                "write to a copy, or change it after backward()")
+            raise _error(self.label)
+
+
+class HandedOver:
+    """Arrays that a node has handed to a library that counts its own writes: PyTorch.
+
+    They are watched for writes of ours.  Nothing of them is kept but their addresses:
+    a result that its own node holds would never be freed.
+
+    Attributes
+    ----------
+    changed
+        Numbers of those that were written to.
+    checksums
+        Of their elements; None unless ``NBFUSED_DEBUG=1``.
+    """
+
+    __slots__ = ("__weakref__", "_marks", "_places", "_what", "changed", "checksums")
+
+    def __init__(self, arrays: Sequence[Any], what: _Several) -> None:
+        """Watch tensors, which `what` names."""
+        self._what = what
+        #: Devices, first bytes, and those after the last.
+        self._places: list[tuple[str, int, int]] = []
+        for x in arrays:  # a call for each would be a third of it
+            device = TORCH_DEVICES.get(x.device) or device_of(x)  # most are known
+            if x.is_contiguous():
+                low = x.data_ptr()
+                self._places.append((device, low, low + x.nbytes))
+            else:
+                place = byte_range(describe(x))
+                self._places.append((device, place.low, place.high))
+        self._marks: list[_Mark] = []
+        self.changed: list[int] = []
+        self.checksums = [*map(checksum, arrays)] if config.debug else None
+        _NEW.add(weakref.ref(self, _NEW.discard))
+
+    def watches(self) -> list[tuple[ByteRange, _Mark]]:
+        """The ranges of bytes that are watched, and a mark for each."""
+        self._marks = [_Mark(self.changed, k) for k in range(len(self._places))]
+        return [(ByteRange(*place), mark)
+                for place, mark in zip(self._places, self._marks, strict=True)]
+
+    def check(self, arrays: Sequence[Any] = ()) -> None:
+        """Raise `InplaceModificationError` if one was written to.
+
+        `arrays` are they, as far as they are known; only ``NBFUSED_DEBUG=1`` looks at
+        them.
+        """
+        if self.checksums:
+            self.changed += [k for k, (x, known) in enumerate(zip(
+                arrays, self.checksums, strict=False)) if checksum(x) != known]
+        if self.changed:
+            numbers, names, op = self._what
+            raise _error(_label(numbers[min(self.changed)], names, op))
+
+
+class _Mark:
+    """Watches one of several arrays."""
+
+    __slots__ = ("__weakref__", "_changed", "_number")
+
+    def __init__(self, changed: list[int], number: int) -> None:
+        self._changed, self._number = changed, number
+
+    def note(self) -> None:
+        """Note that it was written to."""
+        self._changed.append(self._number)
+
+    def is_current(self) -> bool:
+        """Say no: its library counts versions by itself."""
+        return False
+
+    def renew(self) -> None:
+        """Do nothing: it has no version."""
+
+
+def _label(number: int, names: Sequence[str], op: str) -> str:
+    """Describe an array for messages."""
+    if number < 0:
+        return f"the result of {op}"
+    return f"argument {names[number]!r} of {op}" if number < len(names) else \
+        f"input {number} of {op}"
+
+
+def _error(label: str) -> InplaceModificationError:
+    return InplaceModificationError(
+        f"{label} was changed in place after the tape had saved it; its "
+        "gradient would be wrong. Expected it unchanged until backward(): "
+        "write to a copy, or change it after backward()")
 
 
 def watched() -> int:
@@ -233,7 +310,7 @@ def _mark(written: Any) -> None:
             saved.renew()
     if place.low < place.high:
         for saved in _INDEX.take(place):
-            saved._changed = saved.guarded = True
+            saved.note()
 
 
 def _index_new() -> None:
@@ -244,7 +321,8 @@ def _index_new() -> None:
         if saved is None:
             continue
         try:
-            _INDEX.add(saved.place, saved)
+            for place, item in saved.watches():
+                _INDEX.add(place, item)
         except KernelTypeError:  # it has no memory any more: JAX's were deleted
             continue
     _NEW.difference_update(new)

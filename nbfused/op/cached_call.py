@@ -42,7 +42,6 @@ _RECORD = """\
     made = found.direct(*data)
     if made is None:
         return None
-    node = SpecNode(found, ({edges},), data, made, names)
 """
 
 _ON_VARIABLES = """\
@@ -53,6 +52,7 @@ def direct({args}):
     if {untracked}:
         return None
 {record}\
+    node = SpecNode(found, ({graph},), data, made, names)
     if len(found.tracked) == 1:
         return (at(made[0], (node, 0)),)
     return wrapped(node, made, at)
@@ -62,10 +62,11 @@ _ON_TENSORS = """\
 def record({args}, {edges}):
 {read}
 {record}\
-    return node, made
+    return found, made
 
 def direct({args}):
-    if not ({tracked}) or unusual():
+    if not ({tracked}) or not enabled() or modes() or tracing() is not None or \\
+            forward_ad._current_level >= 0:
         return None
     call = [spec, options, 0, record]
     try:
@@ -114,7 +115,7 @@ def fast_calls(spec: Spec, values: Sequence[Any], outs: Sequence[Any] | None,
         None instead of all where something else has to be asked.
     callable or None
         ``taped(*values)``: the same for tensors that PyTorch's tape records, to be
-        asked next.
+        asked first.
     """
     records = outs is None and spec.launches
     kinds = {type(x) for x in values if isinstance(x, GraphArray)}
@@ -144,7 +145,7 @@ def _on_variables(spec: Spec, values: Sequence[Any], kind: type[GraphArray],
 
 def _on_tensors(spec: Spec, values: Sequence[Any], names: Sequence[str]) -> Call | None:
     """The call for tensors, some of which require grad in PyTorch."""
-    from ..autograd.torch_bridge import operation, readable, unusual
+    from ..autograd.torch_bridge import operation, readable, recording_state
 
     detached = readable()
     given = [_Argument(f"v{k}", f"e{k}") if type(x) in detached else
@@ -156,8 +157,8 @@ def _on_tensors(spec: Spec, values: Sequence[Any], names: Sequence[str]) -> Call
         "read": [f"v{k} = x{k}" + ".detach()" * detached[type(values[k])]
                  for k in graph],
         "tracked": [" or ".join(f"x{k}.requires_grad" for k in graph)],
-    }, {"operation": operation()[1], "unusual": unusual, "spec": spec,
-        "options": options, "names": names})
+    }, {"operation": operation()[1], "spec": spec, "options": options,
+        **recording_state()})
 
 
 def _plain(k: int, x: Any) -> _Argument | None:
@@ -184,13 +185,13 @@ def _generated(text: str, spec: Spec, given: Sequence[_Argument | None],
            f"type({a.data}), {a.data}.shape, {a.data}.dtype"
            for k, a in enumerate(arguments)]
     record = _RECORD.format(key=", ".join(key),
-                            data=", ".join(a.data for a in arguments),
-                            edges=", ".join(a.edge for a in arguments))
+                            data=", ".join(a.data for a in arguments))
     lines = {name: "\n".join(f"    {line}" for line in found) if name == "read"
              else found[0] for name, found in parts.items()}
     code = _compiled(text.format(
         args=", ".join(f"x{k}" for k in range(len(given))), record=record,
-        edges=", ".join(f"e{k}" for k in range(len(given))), **lines))
+        edges=", ".join(f"e{k}" for k in range(len(given))),
+        graph=", ".join(a.edge for a in arguments), **lines))
     space = {**names, "SpecNode": SpecNode,
              "known": spec.__dict__.setdefault("_recorded", {}),
              **{f"n{k}": a.number for k, a in enumerate(arguments)}}
@@ -235,11 +236,11 @@ class CachedCall:
 
     def __call__(self, args: tuple[Any, ...], out: Any) -> Any:
         """Call the spec with new arguments, and an `out` of the same type or None."""
-        direct = self._direct
-        made = None if direct is None or type(out) is tuple else \
-            direct(*args) if out is None else direct(out, *args)
-        if made is None and self._taped is not None:
+        direct, made = self._direct, None
+        if self._taped is not None:
             made = self._taped(*args)
+        if made is None and direct is not None and type(out) is not tuple:
+            made = direct(*args) if out is None else direct(out, *args)
         if made is None:  # it is differentiated, or a closer look is needed
             outs = None if out is None else output_tuple(
                 out, self._outputs, self._name)
