@@ -115,9 +115,9 @@ class ThreadKernel(Launching, PickledByName):
         return flatten_arguments(self.__name__, {**arguments, **known},
                                  self.annotations, check)
 
-    def spec(self, flat: FlatArguments) -> Raw:
-        """The kernel for arguments of these shapes, with no dynamic shared memory."""
-        return self._sized(flat, 0)[0]
+    def spec(self, flat: FlatArguments, shared: int = 0) -> Raw:
+        """The kernel for arguments of these shapes and bytes of dynamic memory."""
+        return self._sized(flat, shared)[0]
 
     def launched(self, flat: FlatArguments, options: Options) -> tuple[Raw, Options]:
         """The kernel of a launch, and the options without bytes that it has taken."""

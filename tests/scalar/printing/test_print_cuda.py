@@ -24,8 +24,8 @@ except CompileError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
 #: Operations that have no real operands.
-APART = {"real", "imag", "conj", "select", "powi", "philox", "and", "or", "xor",
-         "lshift", "rshift", "invert"}
+APART = {"real", "imag", "conj", "complex_from", "select", "powi", "philox", "and",
+         "or", "xor", "lshift", "rshift", "invert"}
 FLOATING = [op for op in OPS if op not in APART]
 
 

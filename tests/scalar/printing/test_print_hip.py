@@ -24,7 +24,7 @@ pytestmark = needs_gxx
 REAL = tuple(name for name, d in DTYPES.items() if d.kind != "c")
 COMPLEX = ("complex64", "complex128")
 #: Operands of their own kinds: tested in test_print_hip_forms.
-APART = {"select", "powi", "philox"}
+APART = {"select", "powi", "philox", "complex_from"}
 
 
 @cache

@@ -28,6 +28,7 @@ from ....errors import (
 )
 from ....op.keywords import suggestion
 from ....specs import Raw
+from ...cupy.launching import bytes_of_shared
 from ..arguments import FlatArguments, Leaf, array_of, arrays_of
 from ..derivatives import Derivative
 from ..launching import Launching, Options, Places
@@ -226,13 +227,14 @@ class KernelOp:
         return kernel._options(*(self._rule_value(name, getattr(self, name), said)
                                  for name in ("grid", "block", "shared_mem")))
 
-    def _kernel_of(self, layout: Layout, plain: Mapping[str, Any]) -> tuple[
-            Raw, Options, FlatArguments]:
-        """The kernel of a launch, its options and its arguments."""
-        flat = self.kernel.flatten(self.kernel.arguments(
-            (), self._arguments(layout, plain)))
-        return *self.kernel.launched(
-            flat, self._options(self.kernel, layout, plain)), flat
+    def _kernel_of(self, layout: Layout,
+                   plain: Mapping[str, Any]) -> tuple[Raw, FlatArguments]:
+        """The kernel of a launch and its arguments."""
+        said = self._arguments(layout, plain)
+        flat = self.kernel.flatten(self.kernel.arguments((), said))
+        shared = self._rule_value("shared_mem", self.shared_mem, said)
+        size = bytes_of_shared(shared, self.__name__)
+        return self.kernel.spec(flat, size), flat
 
     def places(self, layout: Layout, plain: Mapping[str, Any]) -> Places | None:
         """The places that threads of a launch count, if its derivative needs them."""
@@ -240,10 +242,12 @@ class KernelOp:
                         for x in plain.values())
         if key in self._uncounted:
             return None
-        spec, options, flat = self._kernel_of(layout, plain)
+        spec, flat = self._kernel_of(layout, plain)
         counted = None if self.kernel.rules else counted_kernel(
             spec, self._differentiated(layout, flat))
         if counted is not None:
+            _, options = self.kernel.launched(
+                flat, self._options(self.kernel, layout, plain))
             return record_places(counted, flat, options)
         if not flat.frozen and len(self._uncounted) < _MOST:
             self._uncounted.add(key)
@@ -273,7 +277,7 @@ class KernelOp:
     def _before(self, layout: Layout, plain: Mapping[str, Any],
                 wanted: Sequence[str]) -> dict[str, Any]:
         """The outputs that the kernel reads too, as they were before the launch."""
-        spec, _, flat = self._kernel_of(layout, plain)
+        spec, flat = self._kernel_of(layout, plain)
         if self.kernel.rules or not spec.revised:
             return {}
         needed = needed_before(spec, self._differentiated(
@@ -328,7 +332,7 @@ class KernelOp:
 
     def _copies(self, layout: Layout, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Copies of the arguments that the kernel changes in place."""
-        spec, _, flat = self._kernel_of(layout, plain)
+        spec, flat = self._kernel_of(layout, plain)
         return {leaf.name: execute(COPY, (leaf.owner,), dtypes=(leaf.value.dtype,))[0]
                 for p, leaf in zip(spec.function.params, flat.leaves, strict=True)
                 if p in spec.written and leaf.name not in self.outputs}
