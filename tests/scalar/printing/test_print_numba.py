@@ -54,11 +54,16 @@ def operations(dtype: str, arity: int) -> list[str]:
             and (op in ON_INTEGERS or dtype in FLOATS) and takes(op, dtype)]
 
 
-def computed(ops: list[str], args: list) -> dict:
-    """The results of operations on the same arguments, some in each kernel."""
+def computed(ops: list[str], args: list, together: int = 12) -> dict:
+    """The results of operations on the same arguments, some in each kernel.
+
+    Numba's types take more than twice as long for twice the text, and the functions of
+    complex numbers are long: twelve together took 459 s, all one by one 67.
+    """
     dtypes, found = [a.dtype for a in args], {}
-    for first in range(0, len(ops), 12):
-        functions = {op: typed(op, dtypes[0].name) for op in ops[first:first + 12]}
+    for first in range(0, len(ops), together):
+        functions = {op: typed(op, dtypes[0].name)
+                     for op in ops[first:first + together]}
         found.update(compiled(functions, dtypes)(*args))
     return found
 
@@ -71,7 +76,10 @@ def results(dtype: str, arity: int) -> tuple[list, dict]:
     return args, computed(operations(dtype, arity), args)
 
 
-COMPLEX = [op for op in OPS if op != "philox" and takes(op, "complex128")]
+#: What operations are on complex numbers is compiled once, by their usual names.
+WRITTEN_OUT = {o.on_complex for op, o in OPS.items() if takes(op, "complex128")}
+COMPLEX = [op for op in OPS if op != "philox" and op not in WRITTEN_OUT
+           and takes(op, "complex128")]
 
 
 @cache
@@ -80,7 +88,7 @@ def complex_results(dtype: str, arity: int) -> tuple[list, dict]:
     rng = np.random.default_rng(1)
     args = [(rng.normal(size=20) + 1j*rng.normal(size=20)).astype(dtype)
             for _ in range(arity)]
-    return args, computed([op for op in COMPLEX if OPS[op].arity == arity], args)
+    return args, computed([op for op in COMPLEX if OPS[op].arity == arity], args, 1)
 
 
 def cases(arity):
