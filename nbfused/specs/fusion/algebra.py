@@ -19,13 +19,12 @@ from ...scalar.ir.build import Builder
 from ...scalar.ir.clean import clean
 from ...scalar.ir.nodes import Block, Function, drop_params, literal, used_params
 from ...scalar.ir.nodes import Value as Scalar
-from ...scalar.typing.python_numbers import number_type
-from ...scalar.typing.types import Type, Weak, compute_dtype, result_types
+from ...scalar.typing.types import Weak, compute_dtype, result_types
 from ..combine import Combine, sum_combine
 from ..map import Map
 from ..reduce import Reduce
 from ..vjp.functions import compose
-from .graph import Launch, Node, Value, operands
+from .graph import Launch, Node, Value, operands, type_of
 
 __all__ = ["constant", "dtype_of_value", "fuse_contract", "fuse_maps", "fuse_reduces",
            "product", "widens"]
@@ -249,16 +248,10 @@ def fuse_contract(product: Node, maps: Sequence[Node], outputs: Sequence[Value],
 def widens(node: Node) -> bool:
     """Whether a reduction keeps its state in a wider dtype than its elements."""
     spec, given = node.spec, iter(node.inputs)
-    types = tuple(Weak("int") if k in ("index", "size") else _type(next(given))
+    types = tuple(Weak("int") if k in ("index", "size") else type_of(next(given))
                   for k in spec.kinds)
     return spec.combine.widen and any(
         t.kind in "biu" for t in result_types(spec.map, types))
-
-
-def _type(x: Any) -> Type:
-    if isinstance(x, Value):
-        return x.type
-    return number_type(x)
 
 
 @lru_cache(maxsize=256)

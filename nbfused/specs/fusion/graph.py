@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...scalar.typing.python_numbers import number_type
 from ...support.records import record
 from ..base import Shape, Spec
 from ..contract import Contract
@@ -12,7 +13,7 @@ from ..contract import Contract
 if TYPE_CHECKING:
     from ...scalar.typing.types import Type
 
-__all__ = ["Launch", "Node", "Value", "is_same", "live", "operands"]
+__all__ = ["Launch", "Node", "Value", "is_same", "live", "operands", "type_of"]
 
 
 @record(frozen=True, eq=False)
@@ -59,6 +60,11 @@ class Node:
         """The nodes of the graph that it reads from."""
         return tuple(x.node for x in self.inputs
                      if isinstance(x, Value) and x.node is not None)
+
+
+def type_of(x: Any) -> Type:
+    """The type of a value, or of a number that is constant."""
+    return x.type if isinstance(x, Value) else number_type(x)
 
 
 def is_same(one: Any, other: Any) -> bool:

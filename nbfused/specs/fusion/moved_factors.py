@@ -1,10 +1,10 @@
-"""A factor of a product's elements is computed by the product that makes what it reads.
+"""Moves the derivative of an activation from the backward product to the forward one.
 
-The backward product of a layer multiplies its elements by the activation's derivative
-at what the forward product stored.  Each thread has one tile's sums in registers then,
+More generally: any factor of a product's elements that is computed from the elements of
+an earlier product.  In the backward product each thread has a tile's sums in registers,
 and room for little else: an epilogue with ``erf`` and ``exp`` takes as long as the
 products.  The forward one computes most of it for the activation anyway, so it stores
-the derivative instead: benchmarks/notes/products.md#moved-factors.
+the derivative: benchmarks/notes/products.md#moved-factors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import numpy as np
 from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Let
 from ...scalar.ir.nodes import Value as Scalar
-from ...scalar.typing.python_numbers import number_type
-from ...scalar.typing.types import Type
 from ..contract import Contract
 from ..vjp.functions import compose
 from .factors import factored
-from .graph import Launch, Value
+from .graph import Launch, Value, type_of
 
 __all__ = ["move_factors"]
 
@@ -90,7 +88,7 @@ def _moved(maker: Launch, reader: Launch,
     if param in rest.params or len(factor.body.statements) < _WORTH:
         return None
     first = replace(spec, epilogue=_with_factor(spec.epilogue, at, factor), saves=False)
-    types = tuple(map(_type, maker.inputs))
+    types = tuple(map(type_of, maker.inputs))
     if first.result_types(types) != spec.result_types(types):
         return None
     second = replace(reader.spec, epilogue=_times(plain, rest, param, dtype))
@@ -129,7 +127,3 @@ def _times(epilogue: Function, rest: Function, param: str,
         return (b.let("cast", result, attr=dtype) if dtype else result,)
 
     return compose(epilogue.name, epilogue.params, build)
-
-
-def _type(x: object) -> Type:
-    return x.type if isinstance(x, Value) else number_type(x)

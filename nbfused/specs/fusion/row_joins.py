@@ -17,7 +17,6 @@ from ...scalar.ir.build import Builder
 from ...scalar.ir.clean import has_effects
 from ...scalar.ir.nodes import Function, Let, literal
 from ...scalar.ir.nodes import Value as Scalar
-from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, compute_dtype
 from ...support.records import record
 from ..base import Shape
@@ -27,7 +26,7 @@ from ..reduce import Reduce
 from ..row import Out, Row, Stage
 from ..shapes import broadcast_shapes, normalize_axes
 from ..vjp.functions import compose, pick, trim
-from .graph import Launch, Node, Value
+from .graph import Launch, Node, Value, type_of
 from .order import in_order, lies_between
 from .row_algebra import row_kind
 
@@ -140,14 +139,10 @@ def _trimmed(launch: Launch, others: Sequence[Launch],
     kept = [k for k, v in enumerate(launch.outputs) if v in read or v in wanted]
     spec = replace(launch.spec, outs=tuple([launch.spec.outs[k] for k in kept]))
     outputs = tuple([launch.outputs[k] for k in kept])
-    types = tuple([_type(x) for x in launch.inputs])
+    types = tuple([type_of(x) for x in launch.inputs])
     natural = tuple(v.type for v in outputs) == spec.result_types(types)
     return replace(launch, spec=spec, outputs=outputs,
                    asked=None if natural else tuple([v.type for v in outputs]))
-
-
-def _type(x: Any) -> Type:
-    return x.type if isinstance(x, Value) else number_type(x)
 
 
 # --- a row and one that reads from it
