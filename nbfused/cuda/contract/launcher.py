@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...backend import Call, Launcher, Signature
+from ...backend import Call, Launcher, Signature, Start
 from ...specs import Contract, TypedContract
+from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from .calls import engine_of
 from .f32.launch import F32Launcher
@@ -114,6 +115,16 @@ class ContractLauncher:
         if rung is None and not narrow:
             rung = self._rungs.mma(call, where)
         return (rung or self._general)(call, where)
+
+    def bind(self, call: Call) -> Start | None:
+        """Decide now for all calls like `call`, where one plain kernel multiplies.
+
+        Choosing takes several times what starting a kernel does.  What TMA brings is
+        described with its addresses, for each call.
+        """
+        if self._rungs.tma(call, device(call.device)) is not None:
+            return None
+        return Bindable(self).bind(call)
 
     def _narrow(self, call: Call) -> bool:
         """Whether tiles of multiply-adds through registers waste less.

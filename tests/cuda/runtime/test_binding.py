@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import numpy as np
 import pytest
 
 from nbfused import ops
 from nbfused.backend import Call, NumberOf
+from nbfused.cuda import CudaBackend
+from nbfused.cuda.contract.launcher import ContractLauncher
 from nbfused.cuda.runtime import binding as bound
 from nbfused.cuda.runtime import scratch
 from nbfused.cuda.runtime.binding import Bindable
 from nbfused.cuda.runtime.compile import Kernel
 from nbfused.cuda.runtime.launch import Program
 from nbfused.cuda.runtime.notes import NOTES, Launched
-from tests.cuda.recorded import recording
+from tests.cuda.recorded import NoDevice, recording
 
 
 @pytest.fixture
@@ -30,6 +34,7 @@ def program(*parameters):
     return Program(Kernel("k", "def k(): pass\n", parameters, 128))
 
 
+BIND, LAUNCH = Bindable.bind, Program.launch
 CALL = Call((10,), (16, 32), ((1,), (1,)), (2.5, 3))
 USUAL = ("*float32", "*float32", "int64", "float32", "int64")
 
@@ -123,3 +128,27 @@ def test_a_reduction_in_chunks_is_bound_without_memory(monkeypatch):
         patch.setattr(scratch.Scratch, "find", find)
         ops.sum(np.zeros(1 << 22, np.float32))
     assert asked == [True, False]
+
+
+@pytest.mark.parametrize(("shape", "starts"), [
+    ((64, 256, 256), True), ((64, 256, 10), True), ((7, 5, 3), True),
+    ((2, 1 << 16, 2), False),  # k in parts, whose sums lie in memory of their own
+    ((4096, 4096, 4096), False)])  # by TMA, which is told addresses
+def test_products_by_one_kernel_are_bound(kept, monkeypatch, shape, starts):
+    m, k, n = shape
+    asked, found = [], []
+    arrays = [np.empty(s, np.float32) for s in ((m, k), (k, n), (n,))]
+    with recording(), monkeypatch.context() as patch:
+        whole = CudaBackend.build
+        patch.setattr(CudaBackend, "build", lambda self, *how: found.append(
+            whole(self, *how)) or found[-1])
+        patch.setattr(ContractLauncher, "bind", lambda self, call: asked.append(call))
+        ops.linear(*arrays)
+    with recording(), monkeypatch.context() as patch:
+        patch.setattr(Bindable, "bind", BIND)
+        patch.setattr(Program, "launch", LAUNCH)
+        patch.setattr(NoDevice, "workspace", lambda self, size, stream: index(stream))
+        bound = found[0].bind(asked[0])
+    assert (bound is not None) == starts == bool(kept)
+    for launched in kept:
+        assert [v.index for v in launched.values[:launched.pointers]] == [0, 1, 2, 3]
