@@ -15,6 +15,7 @@ from nbfused.arrays import (
     library_of,
     to_numpy,
 )
+from nbfused.arrays.creation import array_like
 from nbfused.errors import DeviceError, KernelTypeError
 from tests.refusal import refused
 
@@ -175,3 +176,7 @@ def test_devices_of_torch_that_no_backend_has():
     for device in ("meta", "mps"):
         with refused(DeviceError, f"has devices called '{device}'", "'cuda'"):
             nf.zeros(3, device=torch.device(device))
+
+
+def test_a_number_becomes_a_tensor_without_axes():
+    assert array_like(np.zeros((), "f4"), torch.ones(3)).shape == ()

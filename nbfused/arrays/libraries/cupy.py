@@ -55,7 +55,7 @@ class CupyLibrary:
         """Copy an array from the host."""
         with _cupy().cuda.Device(ordinal(device)):
             made = _cupy().empty(host.shape, host.dtype)
-            made.set(np.ascontiguousarray(host))
+            made.set(np.asarray(host, order="C"))
         return made
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,

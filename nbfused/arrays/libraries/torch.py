@@ -120,7 +120,7 @@ class TorchLibrary:
 
     def from_numpy(self, host: np.ndarray, device: str) -> Any:
         """Copy an array from the host."""
-        return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
+        return _torch().from_numpy(np.asarray(host, order="C")).to(_place(device))
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:

@@ -12,6 +12,7 @@ from nbfused.backend import Signature
 from nbfused.cuda.contract import launcher
 from nbfused.cuda.contract.sums.vectors import VectorLauncher
 from nbfused.cuda.contract.text import ContractText
+from nbfused.registry.backends import registry
 from nbfused.scalar.language import names as language
 from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
@@ -30,6 +31,11 @@ def placed(x, dtype):
 def whole_sums(monkeypatch):
     """No sum is split over several launches, which would be other calls."""
     monkeypatch.setattr(launcher, "parts_of", lambda *facts: None)
+
+
+def prepared_anew(monkeypatch):
+    """Calls like those of other tests choose their kernels again: bound ones do not."""
+    monkeypatch.setattr(registry, "epoch", object())
 
 
 def no_other_ways(monkeypatch):

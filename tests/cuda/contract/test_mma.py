@@ -29,6 +29,7 @@ from tests.cuda.contract.products import (
     layer,
     no_other_ways,
     placed,
+    prepared_anew,
     whole_sums,
 )
 from tests.cuda.recorded import (
@@ -62,6 +63,7 @@ def taken(monkeypatch):
     monkeypatch.setattr(MmaLauncher, "_plan", MmaLauncher._choose)  # nothing is kept
     for other in (WgmmaLauncher, F32Launcher):
         monkeypatch.setattr(other, "takes", lambda self, *call: False)
+    prepared_anew(monkeypatch)
     whole_sums(monkeypatch)
     no_other_ways(monkeypatch)
     return plans
@@ -237,6 +239,7 @@ def packed(monkeypatch):
 
     monkeypatch.setattr(PackLauncher, "__call__", noted)
     monkeypatch.setattr(contract_pack, "LEAST", 1)
+    prepared_anew(monkeypatch)
     whole_sums(monkeypatch)
     return found
 
