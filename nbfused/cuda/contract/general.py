@@ -35,7 +35,8 @@ class Tile:
     """Extents of a block's tile, of a slice along k, and of a thread's part.
 
     The registers of a multiprocessor must hold `blocks` blocks.  `whole`: a slice has
-    all of k, so that nothing need be remembered from slice to slice.
+    all of k, so that nothing need be remembered from slice to slice.  Each of `groups`
+    of threads sums its share of a slice.
     """
 
     m: int
@@ -45,6 +46,7 @@ class Tile:
     columns: int
     blocks: int
     whole: bool = False
+    groups: int = 1
 
     @property
     def across(self) -> int:
@@ -52,23 +54,45 @@ class Tile:
         return self.n // self.columns
 
     @property
-    def threads(self) -> int:
-        """Threads of a block."""
+    def members(self) -> int:
+        """Threads of a group."""
         return self.m // self.rows*self.across
 
     @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.members*self.groups
+
+    @property
     def part(self) -> tuple[int, int]:
-        """Rows and columns of which each thread has `UNIT` times `UNIT`."""
-        return self.threads // self.across*UNIT, self.across*UNIT
+        """Rows and columns of which each thread of a group has `UNIT` times `UNIT`."""
+        return self.m // self.rows*UNIT, self.across*UNIT
+
+    @property
+    def sums(self) -> int:
+        """Elements of shared memory for a group's sums of a part."""
+        down, across = self.part
+        return down*(across + PAD)
 
     def shared(self, item: int) -> int:
         """Bytes of shared memory: of slices, then of a part of the results."""
-        down, across = self.part
-        return max(self.k*(self.m + self.n + 2*PAD), down*(across + PAD))*item
+        return max(self.k*(self.m + self.n + 2*PAD), self.groups*self.sums)*item
 
 
 LARGE = Tile(128, 128, 8, 8, 8, 1)
 SMALL = Tile(64, 64, 16, 4, 4, 2)
+
+
+@record(frozen=True)
+class _Element:
+    """Steps along k and rows from a thread's first element of a slice to another.
+
+    `some`: the condition on which a thread has it, if not all have.
+    """
+
+    k: int = 0
+    row: int = 0
+    some: str = ""
 
 
 class GeneralText:
@@ -84,14 +108,22 @@ class GeneralText:
 
     def __init__(self, text: ContractText, tile: Tile) -> None:
         self.text, self.tile, self.typed = text, tile, text.typed
-        self.out = Source(kernel_name(text.name, f"{tile.m}x{tile.n}x{tile.k}"))
+        extents = f"{tile.m}x{tile.n}x{tile.k}"
+        if tile.groups > 1:
+            extents += f"by{tile.groups}"
+        self.out = Source(kernel_name(text.name, extents))
         self.scalars = text.parameters(self.out, text.operands)
         self.short = storage_name(text.kept)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out, tile = self.out, self.tile
-        out("thread = i64(cuda.threadIdx.x)")
+        out("thread = i64(cuda.threadIdx.x)",
+            f"group = divide(thread, i64({tile.members}))" if tile.groups > 1 else
+            "group = i64(0)",
+            f"member = thread - group*{tile.members}",
+            f"row = divide(member, i64({tile.across}))*{UNIT}",
+            f"lane = (member & {tile.across - 1})*{UNIT}")
         self.text.sizes(out, ("m", "n", "k"))
         self._position()
         self._slices()
@@ -139,47 +171,85 @@ class GeneralText:
 
     # --- slices of A and B
 
-    def _loads(self, o: Operand) -> list[tuple[int, str]]:
-        """Elements of a slice that a thread brings; where not all do, which do."""
-        tile = self.tile
-        size, threads = tile.k*(tile.m if o.at == 0 else tile.n), tile.threads
-        return [(e, f"thread + {e*threads} < {size}" if (e + 1)*threads > size else "")
-                for e in range(-(-size // threads))]
-
     def _slices(self) -> None:
-        """Name the elements of a slice that this thread brings, and their sources.
-
-        Outside the operands, sources are the nearest elements inside: loads that hang
-        on no condition are all on their way together.
-        """
+        """Name the first element of a slice that this thread brings, and its source."""
         out, tile, item = self.out, self.tile, self.text.kept.itemsize
         kind = self.text.kept.name
         out(f"tile_left = shared_{kind}(i64(0))",
             f"tile_right = shared_{kind}(i64({tile.k*(tile.m + PAD)*item}))")
-        for o, side, extent in ((self.text.factors[0], "m", tile.m),
-                                (self.text.factors[1], "n", tile.n)):
-            x = _SIDES[o.at]
-            along = o.code[1] == "1" if o.at == 0 else o.code[0] == "1"
-            fast = tile.k if along else extent
-            for e, _ in self._loads(o):
-                lane = f"(thread + {e*tile.threads})"
-                out(f"slow = divide({lane}, i64({fast}))",
-                    f"fast = {lane} - slow*{fast}",
-                    f"{x}k{e} = {'fast' if along else 'slow'}",
-                    f"{x}o{e} = {'slow' if along else 'fast'}",
-                    f"at = {side}_first + {x}o{e}",
-                    f"{x}in{e} = at < size_{side}", f"at = min(at, size_{side} - 1)")
-                at = self._offsets("at", side, [o], f"{x}{e}_")
-                out(f"{x}at{e} = base{o.at} + {at[o.at]}")
+        for o, side in zip(self.text.factors, "mn", strict=True):
+            x, fast = _SIDES[o.at], self._fast(o)
+            k, own = ("fast", "slow") if self._along(o) else ("slow", "fast")
+            out(f"slow = divide(thread, i64({fast}))", f"fast = thread - slow*{fast}",
+                f"{x}_k = {k}", f"{x}_o = {own}", f"{x}_first = {side}_first + {own}",
+                f"{x}_stop = size_{side} - {x}_first")
+            if self._even(o):
+                out(f"{x}_from = {self._source(o, f'{x}_first', f'{x}_k')}")
 
     def _fetch(self) -> None:
-        """The next slices to registers."""
+        """The next slices to registers.
+
+        In place of what lies outside the operands comes an element inside: loads that
+        hang on no condition are all on their way together.
+        """
+        out = self.out
         for o in self.text.factors:
-            x = _SIDES[o.at]
-            for e, _ in self._loads(o):
-                self.out(f"at = min(slice + {x}k{e}, size_k - 1)")
-                at = self._offsets("at", "k", [o], f"{x}q{e}_")
-                self.out(f"{x}{e}_s = {o.pointer}[{x}at{e} + {at[o.at]}]")
+            x, even = _SIDES[o.at], self._even(o)
+            out(f"{x}_rest = size_k - slice - {x}_k")
+            if even:
+                step = self._offsets("slice", "k", [o], "")[o.at]
+                out(f"at = {x}_from + {step}")
+            before = _Element()
+            for e, own in enumerate(self._elements(o)):
+                if even:
+                    out(f"at += {self._hop(o, own, before)}")
+                    before = own
+                else:
+                    row = f"min({x}_first + {own.row}, {x}_first + {x}_stop - 1)"
+                    k = f"min(slice + {x}_k + {own.k}, size_k - 1)"
+                    out(f"at = {self._source(o, row, k)}")
+                inside = f"({own.k} < {x}_rest) & ({own.row} < {x}_stop)"
+                out(f"{x}{e}_s = {o.pointer}[select({inside}, at, base{o.at})]")
+
+    def _elements(self, o: Operand) -> list[_Element]:
+        """How the elements that a thread brings lie beside its first."""
+        tile, fast = self.tile, self._fast(o)
+        size = tile.k*(tile.m if o.at == 0 else tile.n)
+        found = []
+        for first in range(0, size, tile.threads):
+            slow, quick = divmod(first, fast)
+            k, row = (quick, slow) if self._along(o) else (slow, quick)
+            some = f"thread + {first} < {size}" if first + tile.threads > size else ""
+            found.append(_Element(k, row, some))
+        return found
+
+    @staticmethod
+    def _along(o: Operand) -> bool:
+        """Whether neighbouring threads bring neighbours along k."""
+        return o.code[1 - o.at] == "1"
+
+    def _fast(self, o: Operand) -> int:
+        """The extent of a slice along its inner loop."""
+        tile = self.tile
+        return tile.k if self._along(o) else (tile.m, tile.n)[o.at]
+
+    def _even(self, o: Operand) -> bool:
+        """Whether from one row, and one step along k, to the next is equally far."""
+        return self.text.ranks[1 + o.at] == self.text.ranks[3] == 1
+
+    def _source(self, o: Operand, row: str, k: str) -> str:
+        """The text of the place of an element in memory."""
+        out, x, side = self.out, _SIDES[o.at], "mn"[o.at]
+        out(f"row_at = {row}", f"k_at = {k}")
+        rows = self._offsets("row_at", side, [o], f"{x}_r")[o.at]
+        ks = self._offsets("k_at", "k", [o], f"{x}_q")[o.at]
+        return f"base{o.at} + {rows} + {ks}"
+
+    def _hop(self, o: Operand, to: _Element, before: _Element) -> str:
+        """The text of how far one element of a thread is from another."""
+        rows = self._offsets(f"i64({to.row - before.row})", "mn"[o.at], [o], "")
+        ks = self._offsets(f"i64({to.k - before.k})", "k", [o], "")
+        return f"{rows[o.at]} + {ks[o.at]}"
 
     def _factor(self, o: Operand, element: str, prefix: str) -> str:
         """An element after its prologue, in the accumulator's dtype."""
@@ -194,17 +264,20 @@ class GeneralText:
             if compute_dtype(dtype) != self.text.kept else text
 
     def _keep(self) -> None:
-        """Registers to shared memory; zero outside the operands."""
+        """Registers to shared memory; zero behind the end of k.
+
+        Of rows and columns outside the operands nothing will be stored.
+        """
         for o, extent in zip(self.text.factors, (self.tile.m, self.tile.n),
                              strict=True):
             x = _SIDES[o.at]
-            for e, some in self._loads(o):
+            for e, own in enumerate(self._elements(o)):
                 value = self._factor(o, f"{x}{e}_s", f"{x}{e}_")
-                inside = f"{x}in{e} & (slice + {x}k{e} < size_k)"
-                store = (f"tile_{x}[{x}k{e}*{extent + PAD} + {x}o{e}] = "
-                         f"select({inside}, {value}, {self.short}(0))")
-                if some:
-                    with self.out.block(f"if {some}:"):
+                store = (f"tile_{x}[({x}_k + {own.k})*{extent + PAD} + {x}_o + "
+                         f"{own.row}] = select({own.k} < {x}_rest, {value}, "
+                         f"{self.short}(0))")
+                if own.some:
+                    with self.out.block(f"if {own.some}:"):
                         self.out(store)
                 else:
                     self.out(store)
@@ -213,46 +286,50 @@ class GeneralText:
 
     def _multiply(self) -> None:
         out, tile = self.out, self.tile
-        out(f"row = divide(thread, i64({tile.across}))*4",
-            f"lane = (thread & {tile.across - 1})*4", "k = i64(0)")
-        down = tile.threads // tile.across*4
-        with out.block(f"while k < {tile.k}:"):
+        down, across = tile.part
+        depth = tile.k // tile.groups
+        out(f"share = group*{depth}", "k = i64(0)")
+        with out.block(f"while k < {depth}:"):
             for x, extent, count, start, step in (
                     ("left", tile.m, tile.rows, "row", down),
-                    ("right", tile.n, tile.columns, "lane", tile.across*4)):
+                    ("right", tile.n, tile.columns, "lane", across)):
                 for q in range(0, count, 4):
                     names = ", ".join(f"{x}_v{q + e}" for e in range(4))
-                    out(f"{names} = load4(tile_{x}, k*{extent + PAD} + {start}"
-                        f" + {q // 4*step})")
+                    out(f"{names} = load4(tile_{x}, (share + k)*{extent + PAD} + "
+                        f"{start} + {q // 4*step})")
             for r in range(tile.rows):
                 out(*(self._add(f"c{r}_{c}", f"left_v{r}", f"right_v{c}")
                       for c in range(tile.columns)))
             out("k += 1")
 
     def _add(self, total: str, a: str, b: str) -> str:
+        product = f"(u8({a} & {b}))" if self.typed.accumulator.kind == "b" \
+            else f"{a}*{b}"
+        return f"{total} = {self._sum(total, product)}"
+
+    def _sum(self, a: str, b: str) -> str:
         if self.typed.accumulator.kind == "b":
-            return f"{total} = u8({total} | (u8({a} & {b})))"
-        if self.text.kept.kind in "iu":
-            return f"{total} = {self.short}({total} + {a}*{b})"
-        return f"{total} = {total} + {a}*{b}"
+            return f"u8({a} | {b})"
+        total = f"{a} + {b}"
+        return f"{self.short}({total})" if self.text.kept.kind in "iu" else total
 
     # --- the results
 
     def _results(self) -> None:
         """The epilogue, with neighbouring threads at neighbours of the result.
 
-        The sums of each thread's `UNIT` rows and columns go through shared memory.
+        The sums of each thread's `UNIT` rows and columns go through shared memory,
+        where those of the groups meet.
         """
         out, tile = self.out, self.tile
         down, across = tile.part
-        out(f"kept = shared_{self.text.kept.name}(i64(0))",
-            f"row = divide(thread, i64({tile.across}))*{UNIT}",
-            f"lane = (thread & {tile.across - 1})*{UNIT}")
+        out(f"kept = shared_{self.text.kept.name}(i64(0))")
         for r in range(0, tile.rows, UNIT):
             for c in range(0, tile.columns, UNIT):
                 for i in range(UNIT):
                     sums = ", ".join(f"c{r + i}_{c + j}" for j in range(UNIT))
-                    out(f"store4(kept, (row + {i})*{across + PAD} + lane, ({sums},))")
+                    out(f"store4(kept, group*{tile.sums} + (row + {i})*{across + PAD}"
+                        f" + lane, ({sums},))")
                 out("cuda.syncthreads()")
                 self._part(r // UNIT*down, c // UNIT*across)
                 out("cuda.syncthreads()")
@@ -280,7 +357,11 @@ class GeneralText:
             with out.block(f"while {slow} < stop_{slow}:"):
                 others = self._places(slow, firsts[slow])
                 pitch = self.tile.part[1] + PAD
-                self._store(f"kept[m*{pitch} + n]", {
+                out(f"kept_at = m*{pitch} + n", "total = kept[kept_at]")
+                for group in range(1, self.tile.groups):
+                    other = f"kept[kept_at + {group*self.tile.sums}]"
+                    out(f"total = {self._sum('total', other)}")
+                self._store("total", {
                     k: f"base{k} + {places[k]} + {others[k]}" for k in places})
                 out(f"{slow} += {across}")
             out(f"{fast} += {self.tile.threads}")

@@ -22,10 +22,10 @@ from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from .calls import engine_of
 from .f32.launch import F32Launcher
-from .general_launch import GeneralLauncher
+from .general_launch import GeneralLauncher, cycles_of, tile_for
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
-from .sums.parts import parts_of
+from .sums.parts import LONG, parts_of, unsplit_cycles
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
 from .wgmma.launch import WgmmaLauncher
@@ -41,6 +41,10 @@ Rung = Callable[[Call, Device], None]
 #: Extents along k, and rows or columns, up to which a product is narrow; and its other
 #: extent, at least, where sums are longer: benchmarks/notes/products.md#narrow.
 SHALLOW, NARROW, TALL = 8, 16, 1 << 15
+#: Extents along k up to which registers are no slower a way than narrow copies, and
+#: cycles that a tile waits for copies at each step along k:
+#: benchmarks/notes/products.md#few-results.
+UNEVEN, WAITING = 16, 24
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -72,6 +76,10 @@ class _Rungs:
         """The one for sm_80 and later, if it takes the call."""
         return self._mma if self._mma.takes(call, where) else None
 
+    def wide(self, call: Call, where: Device) -> bool:
+        """Whether whole accesses bring the factors to the one for sm_80."""
+        return self._mma.takes(call, where) and self._mma.wide(call, where)
+
 
 class ContractLauncher:
     """Chooses the kernel by the device, and by the call's layout and extents.
@@ -89,7 +97,7 @@ class ContractLauncher:
         self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
         self._packed: dict[Signature, _Rungs] = {}
         self._general = GeneralLauncher(ContractText(name, typed, signature))
-        self._text = text
+        self._text, self._item = text, text.kept.itemsize
         self._could_split = (
             text.ranks[1:] == (1, 1, 1) and typed.accumulator.kind == "f"
             and set(typed.kinds) <= {"element", "scalar"})
@@ -103,17 +111,20 @@ class ContractLauncher:
         rung = None if narrow and not self._tensor else self._rungs.tma(call, where)
         if self._vectors.takes(call) and not (rung and self._tensor):
             return self._vectors(call, where)
+        if self._could_split and self._few(rung, call, where):
+            return self._general(call, where)
         if self._could_split:
             parts = parts_of(call.shape, self._engine(rung, call, where),
                              where.processors)
             if parts is not None:
                 return self._split(call, where, parts)
-        if rung is None and self._pack.worthwhile(call):
-            multiply = self._after_packing(call, where)
-            if multiply is not None:
-                return self._pack(call, where, multiply)
-        if rung is None and not narrow:
-            rung = self._rungs.mma(call, where)
+        if rung is None and not self._uneven(call, where):
+            if self._pack.worthwhile(call):
+                multiply = self._after_packing(call, where)
+                if multiply is not None:
+                    return self._pack(call, where, multiply)
+            if not narrow:
+                rung = self._rungs.mma(call, where)
         return (rung or self._general)(call, where)
 
     def bind(self, call: Call) -> Start | None:
@@ -134,6 +145,26 @@ class ContractLauncher:
         *_, m, n, k = call.shape
         thin = min(m, n) <= NARROW and max(m, n) >= TALL
         return k <= SHALLOW or (thin and not self._tensor)
+
+    def _uneven(self, call: Call, where: Device) -> bool:
+        """Whether sums are short, and rows of a factor no whole accesses."""
+        return call.shape[-1] <= UNEVEN and not self._rungs.wide(call, where)
+
+    def _few(self, rung: Rung | None, call: Call, where: Device) -> bool:
+        """Whether results are so few that groups of threads share their sums."""
+        general = self._general.extents(call), self._item, where.processors
+        tile = tile_for(*general)
+        if tile.groups == 1:
+            return False
+        other = call.shape, self._engine(rung, call, where), where.processors
+        cycles = unsplit_cycles(*other)
+        if rung is None:
+            cycles = max(cycles, WAITING*call.shape[-1])
+        if parts_of(*other) is not None:
+            cycles = min(cycles, LONG)
+        elif rung is None and self._pack.worthwhile(call):
+            cycles += LONG/2  # a launch more
+        return cycles_of(*general, tile) < cycles
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""

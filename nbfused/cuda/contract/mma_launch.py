@@ -77,6 +77,12 @@ class MmaLauncher:
         return self._engine is not None and where.arch >= (8, 0) and \
             self._plan(call, where) is not None
 
+    def wide(self, call: Call, where: Device) -> bool:
+        """Whether a call that it takes is brought by whole accesses."""
+        plan = self._plan(call, where)
+        return plan is not None and all(
+            f.width*plan.engine.item == _WIDE for f in plan.factors)
+
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
         plan = self._plan(call, where)

@@ -39,9 +39,11 @@ def prepared_anew(monkeypatch):
 
 
 def no_other_ways(monkeypatch):
-    """Narrow products and vectors do not leave the engine that is tested."""
+    """Narrow products, few results and vectors do not leave the engine under test."""
+    monkeypatch.setattr(launcher.ContractLauncher, "_few", lambda self, *call: False)
     monkeypatch.setattr(launcher, "SHALLOW", 0)
     monkeypatch.setattr(launcher, "NARROW", 0)
+    monkeypatch.setattr(launcher, "UNEVEN", 0)
     monkeypatch.setattr(VectorLauncher, "takes", lambda self, call: False)
 
 

@@ -30,11 +30,32 @@ def zeros(*shape, dtype=np.float32):
 @pytest.mark.parametrize(("extents", "wanted"), [
     ((1, 1_753_550, 6, 2), (512, 8, 2)), ((1, 19_694_672, 12, 6), (256, 16, 8)),
     ((1, 277_538, 11, 10), (256, 16, 16)), ((1, 11, 277_538, 10), (16, 256, 16)),
-    ((1, 128, 170, 437), (32, 32, 32)), ((1, 4096, 4096, 4096), (128, 128, 8))])
+    ((1, 5833, 1119, 16), (64, 64, 16)), ((1, 4096, 4096, 4096), (128, 128, 8))])
 def test_tiles_are_as_narrow_as_the_product(extents, wanted):
     tile = tile_for(extents, 4, PROCESSORS)
     assert (tile.m, tile.n, tile.k) == wanted
     assert tile.whole == (extents[3] <= tile.k)
+
+
+@pytest.mark.parametrize(("extents", "wanted"), [
+    ((1, 64, 256, 64), (16, 16, 8)), ((1, 64, 256, 256), (8, 16, 16)),
+    ((1, 64, 10, 256), (8, 8, 32)), ((1, 256, 256, 256), (16, 32, 8))])
+def test_few_results_share_k_among_groups(extents, wanted):
+    tile = tile_for(extents, 4, PROCESSORS)
+    assert (tile.m, tile.n, tile.groups) == wanted
+    assert tile.k % tile.groups == 0
+
+
+@pytest.mark.parametrize(("dtype", "shape", "few"), [
+    ("float32", (64, 256, 10), True), ("float64", (256, 256, 256), True),
+    ("float32", (128, 1024, 128), True), ("float32", (512, 512, 512), False),
+    ("float16", (64, 256, 10), True), ("float16", (64, 256, 256), False),
+    ("float32", (5833, 16, 1119), False)])
+def test_which_products_have_few_results(dtype, shape, few):
+    m, k, n = shape
+    (name, *more) = names(lambda: ops.matmul(zeros(m, k, dtype=dtype),
+                                             zeros(k, n, dtype=dtype)))
+    assert ("by" in name.rpartition("_")[2], more) == (few, [])
 
 
 @pytest.mark.parametrize("item", [1, 4, 8, 16])

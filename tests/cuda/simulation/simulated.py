@@ -378,8 +378,8 @@ def simulate():
                         Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
     contract_general_launch.TILES = (
-        Tile(32, 32, 8, 4, 4, 1), Tile(64, 32, 8, 8, 4, 1), Tile(128, 8, 8, 4, 4, 1),
-        Tile(4, 256, 4, 4, 4, 1))
+        Tile(16, 16, 8, 4, 4, 1, groups=4), Tile(64, 32, 8, 8, 4, 1),
+        Tile(128, 8, 8, 4, 4, 1), Tile(4, 256, 4, 4, 4, 1))
     contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
     contract_mma_launch.SHAPES = {
         "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}

@@ -11,7 +11,7 @@ from math import prod
 
 from ....support.records import record
 
-__all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
+__all__ = ["ENGINES", "LONG", "Engine", "Parts", "parts_of", "unsplit_cycles"]
 
 #: Side of a tile at most.
 TILE = 128
@@ -97,3 +97,11 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     size = -(-size // UNIT)*UNIT
     count = k // size
     return Parts(count, size, k - count*size) if count >= MANY else None
+
+
+def unsplit_cycles(shape: tuple[int, ...], engine: str, processors: int) -> float:
+    """Cycles of a product that is not split, roughly; parameters as of `parts_of`."""
+    *batch, m, n, k = shape
+    how = ENGINES[engine]
+    tiles = prod(batch)*-(-m // how.side)*-(-n // how.side)
+    return how.side**2*k/how.rate*max(1, tiles/processors)
