@@ -21,7 +21,10 @@ import nbfused as nf
 __all__ = ["main"]
 
 SIDE, FACTOR = 2048, 0.2
-TURNS, CALLS = 15, 20
+TURNS, CALLS = 15, 50
+#: Seconds, and calls, before each turn: OpenMP's threads, of Numba and PyTorch, spin for
+#: milliseconds after their work, on the processors that the other's threads need.
+PAUSE, WARM = 0.1, 5
 
 
 @nf.rawkernel(differentiable=True)
@@ -89,6 +92,9 @@ def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any], peer: str,
     times: list[list[float]] = [[], []]
     for _ in range(TURNS):
         for call, row in zip((ours, theirs), times, strict=True):
+            time.sleep(PAUSE)
+            for _ in range(WARM):
+                call()
             start = time.perf_counter()
             for _ in range(CALLS):
                 call()
