@@ -2,7 +2,8 @@
 
 Each block computes a tile of the result; each thread a few rows and columns of it in
 registers.  The next slices of A and B travel to registers while the present ones, in
-shared memory, are multiplied.
+shared memory, are multiplied.  Where results are few, groups of threads multiply a
+share of each slice.
 """
 
 from __future__ import annotations

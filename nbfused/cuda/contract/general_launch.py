@@ -1,4 +1,7 @@
-"""Contract at every dtype, shape and stride: the lowest rung of the ladder."""
+"""Contract at every dtype, shape and stride: which tile, and its launch.
+
+It is the lowest rung of the ladder, and the fastest of narrow products and few results.
+"""
 
 from __future__ import annotations
 
