@@ -1,13 +1,33 @@
 """Elementary functions of complex numbers, after Kahan and C99's annex G.
 
 Written once for every backend: infinities, NaN and the signs of zeros are those of the
-array API standard, and nothing overflows on the way.  The square root and the power
-are the backends' own.
+array API standard, and nothing overflows on the way.  The power is the backends' own.
 """
 
 from __future__ import annotations
 
 from .composites import compose
+
+# The larger part is a root of a sum of equal signs.  Powers of 2 scale it, which are
+# exact: down, as large numbers would overflow, and up where it would be subnormal.
+compose("complex_sqrt", "a", """
+x, y = real(a), imag(a)
+if x == 0.0 and y == 0.0:
+    return complex_from(0.0, y)
+if isinf(y):
+    return complex_from(inf, y)
+if isinf(x):
+    rest = y - y
+    return complex_from(x, rest if isnan(y) else copysign(0.0, y)) if x > 0.0 else \\
+        complex_from(abs(rest), copysign(inf, y))
+small = abs(x) < 1.0 and abs(y) < 1.0
+scale, back = (9007199254740992.0 if small else 0.125, 2.0**-27 if small else 2.0)
+u = scale*abs(x)
+t = back*sqrt(u + hypot(u, scale*y))
+other = abs(y)/(2.0*t)
+return complex_from(other if x < 0.0 else t, copysign(t if x < 0.0 else other, y))
+""", "0.5/y if y != 0.0 else y", rule="sqrt", python="np.sqrt",
+        doc="The square root; its derivative at 0 is 0.")
 
 # exp(x/2) twice, since exp(x) may overflow where its product with cos y does not.
 compose("complex_exp", "a", """
@@ -114,11 +134,12 @@ return complex_from(imag(w), -real(w))
 """, _partial, rule=_rule, python=f"np.{_rule}",
             doc=f"``{_name} a``, by `{_of}` on the other axis.")
 
-# Sums of products of equal signs, which do not cancel.
+# Sums of products of equal signs, which do not cancel.  Far away, log(2*a) on an axis.
 compose("complex_asin", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(atan2(x, abs(y)), copysign(inf, y))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(atan2(x, abs(y)), copysign(size, y))
 if x == 0.0 and isnan(y):
     return a
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
@@ -128,8 +149,9 @@ return complex_from(atan2(x, real(p)*real(q) - imag(p)*imag(q)),
         doc="The inverse sine.")
 compose("complex_acos", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(atan2(abs(y), x), -copysign(inf, y))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(atan2(abs(y), x), -copysign(size, y))
 if x == 0.0 and isnan(y):
     return complex_from(1.5707963267948966, y)
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
@@ -139,8 +161,9 @@ return complex_from(2.0*atan2(real(q), real(p)),
         doc="The inverse cosine.")
 compose("complex_acosh", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(inf, atan2(y, x))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(size, atan2(y, x))
 if x == 0.0 and isnan(y):
     return complex_from(y, 1.5707963267948966)
 p, q = sqrt(complex_from(x + 1.0, y)), sqrt(complex_from(x - 1.0, y))

@@ -193,7 +193,8 @@ def _function(name: str, doc: str, *partials: str | None, **facts: Any) -> None:
 
 _function("sqrt", "The square root; its derivative at 0 is 0.",
           "0.5/y if y != 0.0 else y", number=math.sqrt,
-          c=("sqrt", "__fsqrt_rn"), cost=4, exact="sqrt(a)", points=POSITIVE)
+          c=("sqrt", "__fsqrt_rn"), cost=4, real=True, on_complex="complex_sqrt",
+          exact="sqrt(a)", points=POSITIVE)
 _function("cbrt", "The cube root.",
           "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
           exact="cbrt(a)", points=POSITIVE)
