@@ -46,6 +46,7 @@ FUNCTIONS = {
     "maximum": (np.maximum, Z, W), "largest": (np.max, Z),
     "methods of a number": (nf.elementwise(
         lambda z: (z * z).conjugate() * z.real + z.conj() * np.angle(z)), Z),
+    "polar": (nf.elementwise(lambda r, a: complex(r * np.cos(a), r * np.sin(a))), X, X),
     "broadcast": (lambda a, b: a[:, None] * b[0], X, Z),
     "sum": (lambda z: np.sum(z) * z, Z), "prod": (np.prod, Z), "mean": (np.mean, Z),
     "var": (np.var, Z), "std": (np.std, Z), "norm": (np.linalg.norm, Z),
@@ -65,7 +66,8 @@ def test_derivatives_in_both_modes_to_second_order(name):
     gradcheck(function, args, order=2, modes=BOTH)
 
 
-@pytest.mark.parametrize("name", ["abs", "parts", "mixed product", "matmul"])
+@pytest.mark.parametrize("name", [
+    "abs", "parts", "mixed product", "matmul", "polar"])
 def test_derivatives_of_functions_that_are_not_holomorphic(name):
     function, *args = FUNCTIONS[name]
     gradcheck(function, args, order=2, modes=BOTH)

@@ -357,6 +357,7 @@ define("conj", ("1.0",), _PART, rule="conjugate", python="np.conj",
        numba_complex="{a}.conjugate()", passes=REAL_KINDS, c=("conj",),
        change="conjugate", cost=1)
 
+
 def _complex_from(a: Any, b: Any) -> Any:
     """A product with 1j would make NaN of infinities, and lose signs of zeros."""
     a, b = np.broadcast_arrays(a, b)
@@ -366,4 +367,5 @@ def _complex_from(a: Any, b: Any) -> Any:
 
 
 define("complex_from", ("1.0", "1j"), "The complex number of two parts.",
-       rule="arctan2", numpy=_complex_from, python="complex", numba="complex", cost=1)
+       rule="arctan2", aliases=(complex,), numpy=_complex_from, python="complex",
+       numba="complex", cost=1)
