@@ -214,6 +214,32 @@ def test_kinks_have_derivative_zero():
         np.testing.assert_array_equal(gradient, [1, 1] if function is np.real else 0)
 
 
+CUT = ("log", "log1p", "sqrt", "arcsin", "arccos", "arctan", "arcsinh", "arccosh",
+       "arctanh")
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_on_both_sides_of_branch_cuts(name):
+    """Zeros say by their signs which side it is; beside differences along the cut."""
+    function, step = getattr(np, name), 1e-6
+    for turn in (complex, lambda a, b: complex(b, a)):  # along each axis
+        z, before, after = (np.array([turn(a + s, b) for a in (2.0, -2.0, 0.5, -3.7)
+                                      for b in (0.0, -0.0)]) for s in (0, -step, step))
+        found = nf.grad(lambda z: np.sum(function(z)), holomorphic=True)(z)
+        np.testing.assert_allclose(
+            found, (function(after) - function(before)) / (after - before), 1e-6)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_far_away(name):
+    """Nothing overflows on the way; they go like powers, as they do nearer by."""
+    z = np.array([1e170 + 2e170j, -3e170 + 1e170j, 2e170 - 1e170j])
+    found, near = (nf.grad(lambda z: np.sum(getattr(np, name)(z)), holomorphic=True)(x)
+                   for x in (z, z / 2**400))
+    power = {"sqrt": 0.5, "arctan": 2.0, "arctanh": 2.0}.get(name, 1.0)
+    np.testing.assert_allclose(found, near * 2.0**(-400 * power), rtol=1e-12)
+
+
 def test_rules_of_users():
     """A rule of tangents that conjugates them is linear over the real numbers only."""
     @nf.custom_jvp

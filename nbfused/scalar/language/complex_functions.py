@@ -126,8 +126,9 @@ compose("complex_cos", "a", "return cosh(complex_from(-imag(a), real(a)))", "-si
         rule="cos", python="np.cos", doc="The cosine.")
 for _name, _rule, _of, _partial in (
         ("sin", "sin", "sinh", "cos(a)"), ("tan", "tan", "tanh", "1.0 + y*y"),
-        ("asinh", "arcsinh", "asin", "1.0/sqrt(1.0 + a*a)"),
-        ("atan", "arctan", "atanh", "1.0/(1.0 + a*a)")):
+        ("asinh", "arcsinh", "asin", "1.0/(sqrt(complex_from(1.0 - imag(a), real(a)))*"
+         "sqrt(complex_from(1.0 + imag(a), -real(a))))"),
+        ("atan", "arctan", "atanh", "1.0/(1.0 + 1j*a)/(1.0 - 1j*a)")):
     compose(f"complex_{_name}", "a", f"""
 w = {_of}(complex_from(-imag(a), real(a)))
 return complex_from(imag(w), -real(w))
@@ -135,6 +136,8 @@ return complex_from(imag(w), -real(w))
             doc=f"``{_name} a``, by `{_of}` on the other axis.")
 
 # Sums of products of equal signs, which do not cancel.  Far away, log(2*a) on an axis.
+# A number that is subtracted leaves the sign of a zero beside it, which says on which
+# side of a cut the derivative is.
 compose("complex_asin", "a", """
 x, y = real(a), imag(a)
 if abs(x) > 1e8 or abs(y) > 1e8:
@@ -145,7 +148,7 @@ if x == 0.0 and isnan(y):
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
 return complex_from(atan2(x, real(p)*real(q) - imag(p)*imag(q)),
                     asinh(real(q)*imag(p) - imag(q)*real(p)))
-""", "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", python="np.arcsin",
+""", "1.0/(sqrt(-(a - 1.0))*sqrt(a - -1.0))", rule="arcsin", python="np.arcsin",
         doc="The inverse sine.")
 compose("complex_acos", "a", """
 x, y = real(a), imag(a)
@@ -157,7 +160,7 @@ if x == 0.0 and isnan(y):
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
 return complex_from(2.0*atan2(real(q), real(p)),
                     asinh(real(p)*imag(q) - imag(p)*real(q)))
-""", "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", python="np.arccos",
+""", "-1.0/(sqrt(-(a - 1.0))*sqrt(a - -1.0))", rule="arccos", python="np.arccos",
         doc="The inverse cosine.")
 compose("complex_acosh", "a", """
 x, y = real(a), imag(a)
@@ -169,7 +172,7 @@ if x == 0.0 and isnan(y):
 p, q = sqrt(complex_from(x + 1.0, y)), sqrt(complex_from(x - 1.0, y))
 return complex_from(asinh(real(q)*real(p) + imag(q)*imag(p)),
                     2.0*atan2(imag(q), real(p)))
-""", "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh", python="np.arccosh",
+""", "1.0/(sqrt(a - 1.0)*sqrt(a - -1.0))", rule="arccosh", python="np.arccosh",
         doc="The inverse hyperbolic cosine.")
 
 # Far away it is a quarter turn and 1/a.  Near 1 the square of the distance might be 0,
@@ -188,5 +191,5 @@ near = 0.5*(log(hypot(1.0 + x, y)) - log(gap)) if gap < 0.1 else \\
     0.25*log1p(4.0*x/(gap*gap))
 turn = 0.5*atan2(2.0*y, (1.0 - x)*(1.0 + x) - y*y)
 return complex_from(copysign(near, real(a)), copysign(turn, imag(a)))
-""", "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", python="np.arctanh",
+""", "1.0/(1.0 - a)/(1.0 + a)", rule="arctanh", python="np.arctanh",
         doc="The inverse hyperbolic tangent.")
