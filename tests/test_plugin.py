@@ -28,6 +28,17 @@ def test_the_interpreter_passes(op, interpreter):
     assert testing.run("cpu", [op]) == []
 
 
+def test_a_row_adds_up_all_of_its_results(interpreter):
+    @nf.fuse
+    def scaled(x):
+        y = nf.ops.softmax(x) * 2
+        return y, np.sum(y)
+
+    x = np.random.default_rng(0).normal(size=(3, 5))
+    np.testing.assert_allclose(scaled(x)[1], 6.0)
+    assert "1 launches of 3 operations" in str(scaled.explain(x))
+
+
 def test_it_is_found_by_its_entry_point(monkeypatch):
     point = metadata.EntryPoint(
         "interpreter", "tests.plugin.nbfused_interpreter:InterpreterBackend",

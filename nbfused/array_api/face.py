@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
 from ..arrays.traced import Traced
 from ..numpy_functions.library import native, without_gradient
 from ..numpy_functions.on_arrays import on_arrays
@@ -43,9 +42,7 @@ def unary(name: str, category: str, source: Callable[..., Any]) -> Callable[...,
     """An elementwise function of one array."""
     def call(x: Any, /) -> Any:
         check_category(name, category, x)
-        return (on_complex if dtype_of(x).kind == "c" else source)(x)
-
-    on_complex = by_library(name) if name in _REAL_ONLY else source
+        return source(x)
 
     return _named(call, name)
 
@@ -60,10 +57,6 @@ def binary(name: str, category: str, source: Callable[..., Any]) -> Callable[...
         return source(x1, x2)
 
     return _named(call, name)
-
-
-#: Functions that kernels have of real numbers only.
-_REAL_ONLY = ("expm1", "log1p", "log2", "round", "sign")
 
 
 def by_rows(rows: Mapping[str, Mapping[str, str]], adapted: Mapping[str, Any],

@@ -219,8 +219,10 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
     check_operand(x, op_name, name)
     dtype = strong_dtype(x)
     if dtype is not None and number_kind(check_dtype(dtype, name)) != "f":
-        raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
-                              f"{dtype}; convert with astype")
+        way_out = "take .real, .imag or abs()" if dtype.kind == "c" else \
+            "convert with astype"
+        raise KernelTypeError(f"{op_name}: '{name}' must be real and floating, got "
+                              f"dtype {dtype}; {way_out}")
 
 
 def check_pyfunc(pyfunc: Any, what: str) -> None:

@@ -33,8 +33,8 @@ _EPS = 1e-6
 
 @reduction(combine="sum")
 def squares(x):
-    """The sum of squares."""
-    return x * x
+    """The sum of squares, of the sizes of complex numbers."""
+    return np.real(np.conj(x) * x)
 
 
 @reduction(combine="sum")
@@ -76,7 +76,8 @@ def clip_by_global_norm(grads: Any, max_norm: float) -> AnyArray:
     Returns
     -------
     array
-        The norm before, without dimensions: float64 if one of them is, else float32.
+        The norm before, without dimensions: float64 if one of them is, or complex128,
+        else float32.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def clip_by_global_norm(grads: Any, max_norm: float) -> AnyArray:
 
 def _wide(dtypes: Sequence[Any]) -> np.dtype:
     """The dtype of the norm of arrays of these dtypes."""
-    return np.dtype("f8" if np.dtype("f8") in dtypes else "f4")
+    return np.dtype("f8" if {np.dtype("f8"), np.dtype("c16")} & {*dtypes} else "f4")
 
 
 def _squares(dtype: Any) -> Reduction:

@@ -46,7 +46,7 @@ def nesterov_update(param, grad, velocity, lr, momentum, weight_decay):
 def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
     """Parameter and moments after a step of Adam, with bias corrections."""
     first = beta1 * m + (1 - beta1) * grad
-    second = beta2 * v + (1 - beta2) * (grad * grad)
+    second = beta2 * v + (1 - beta2) * np.real(np.conj(grad) * grad)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
     return param - lr * (step + decay * param), first, second
 
@@ -56,7 +56,7 @@ def adam_l2_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scal
     """The same where the decay is part of the gradient, as it was before AdamW."""
     slope = grad + decay * param
     first = beta1 * m + (1 - beta1) * slope
-    second = beta2 * v + (1 - beta2) * (slope * slope)
+    second = beta2 * v + (1 - beta2) * np.real(np.conj(slope) * slope)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
     return param - lr * step, first, second
 
@@ -197,9 +197,11 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     param, grad : array, Variable, or tree of them
         Of one shape; on Variables, and on tensors that require grad, the step is not
         recorded.  Trees (dictionaries, lists, tuples, dataclasses) have one structure,
-        and take one step together.
+        and take one step together.  The step is against `grad`: of complex parameters
+        pass the conjugate of what `nf.grad` gives.
     m, v : array or tree
-        First and second moments, zeros at first, changed in place.
+        First and second moments, zeros at first, changed in place; second ones of
+        complex numbers are those of their sizes, and may be real.
     lr, beta1, beta2, eps, weight_decay : float
         Passed at run time: new values do not recompile.
     step : int

@@ -46,6 +46,7 @@ FUNCTIONS = {
     "maximum": (np.maximum, Z, W), "largest": (np.max, Z),
     "methods of a number": (nf.elementwise(
         lambda z: (z * z).conjugate() * z.real + z.conj() * np.angle(z)), Z),
+    "polar": (nf.elementwise(lambda r, a: complex(r * np.cos(a), r * np.sin(a))), X, X),
     "broadcast": (lambda a, b: a[:, None] * b[0], X, Z),
     "sum": (lambda z: np.sum(z) * z, Z), "prod": (np.prod, Z), "mean": (np.mean, Z),
     "var": (np.var, Z), "std": (np.std, Z), "norm": (np.linalg.norm, Z),
@@ -65,7 +66,8 @@ def test_derivatives_in_both_modes_to_second_order(name):
     gradcheck(function, args, order=2, modes=BOTH)
 
 
-@pytest.mark.parametrize("name", ["abs", "parts", "mixed product", "matmul"])
+@pytest.mark.parametrize("name", [
+    "abs", "parts", "mixed product", "matmul", "polar"])
 def test_derivatives_of_functions_that_are_not_holomorphic(name):
     function, *args = FUNCTIONS[name]
     gradcheck(function, args, order=2, modes=BOTH)
@@ -187,6 +189,9 @@ def test_holomorphic_functions():
     (lambda: nf.grad(np.sum)(Z), ("grad", "complex128", "holomorphic=True")),
     (lambda: nf.jacrev(np.exp)(Z), ("jacrev", "complex128", "vjp")),
     (lambda: nf.jacfwd(abs)(Z), ("jacfwd", "argument", "jvp")),
+    (lambda: nf.hessian(lambda z: np.sum(abs(z)**2))(Z),
+     ("hessian", "argument", "complex128", "hvp")),
+    (lambda: nf.hessian(lambda x: np.sum(1j * x))(X), ("hessian", "output", "vjp")),
     (lambda: nf.elementwise_grad(np.exp)(Z), ("elementwise_grad", "complex128")),
     (lambda: nf.grad(np.sum, holomorphic=True)(X), ("argument", "float64", "complex")),
     (lambda: nf.grad(lambda z: abs(z).sum(), holomorphic=True)(Z),
@@ -210,6 +215,32 @@ def test_kinks_have_derivative_zero():
     for function in (abs, np.real, lambda z: abs(z) ** 2, np.linalg.norm):
         gradient = nf.grad(lambda z, f=function: np.sum(f(z)))(zero)
         np.testing.assert_array_equal(gradient, [1, 1] if function is np.real else 0)
+
+
+CUT = ("log", "log1p", "sqrt", "arcsin", "arccos", "arctan", "arcsinh", "arccosh",
+       "arctanh")
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_on_both_sides_of_branch_cuts(name):
+    """Zeros say by their signs which side it is; beside differences along the cut."""
+    function, step = getattr(np, name), 1e-6
+    for turn in (complex, lambda a, b: complex(b, a)):  # along each axis
+        z, before, after = (np.array([turn(a + s, b) for a in (2.0, -2.0, 0.5, -3.7)
+                                      for b in (0.0, -0.0)]) for s in (0, -step, step))
+        found = nf.grad(lambda z: np.sum(function(z)), holomorphic=True)(z)
+        np.testing.assert_allclose(
+            found, (function(after) - function(before)) / (after - before), 1e-6)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_far_away(name):
+    """Nothing overflows on the way; they go like powers, as they do nearer by."""
+    z = np.array([1e170 + 2e170j, -3e170 + 1e170j, 2e170 - 1e170j])
+    found, near = (nf.grad(lambda z: np.sum(getattr(np, name)(z)), holomorphic=True)(x)
+                   for x in (z, z / 2**400))
+    power = {"sqrt": 0.5, "arctan": 2.0, "arctanh": 2.0}.get(name, 1.0)
+    np.testing.assert_allclose(found, near * 2.0**(-400 * power), rtol=1e-12)
 
 
 def test_rules_of_users():

@@ -92,6 +92,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rank hermitian": (lambda x: linalg.matrix_rank(x, hermitian=True), MIXED),
     "pinv tall": (linalg.pinv, TALL), "pinv wide": (linalg.pinv, WIDE),
     "lstsq": (lambda x, y: linalg.lstsq(x, y, rcond=None)[:2], TALL, normal(5)),
+    "lstsq values": (lambda x, y: linalg.lstsq(x, y, rcond=None)[3], TALL, normal(5)),
     "matrix_power": (lambda x: linalg.matrix_power(x, 5), SQUARE),
     "matrix_power -2": (lambda x: linalg.matrix_power(x, -2), SQUARE),
     "matrix_power 0": (lambda x: linalg.matrix_power(x, 0), SQUARE),
@@ -170,6 +171,15 @@ def test_second_derivatives(name):
 def test_refusals_say_why(call, words):
     with pytest.raises(NbFusedError, match=words):
         call(nf.Variable(TALL, requires_grad=True))
+
+
+def test_diagonals_of_hermitian_matrices_are_real():
+    """What LAPACK reads, which NumPy asks."""
+    x = SQUARE + 1j * SQUARE.T
+    below = np.tril(x, -1)
+    np.testing.assert_allclose(
+        linalg.pinv(nf.Variable(x), hermitian=True).to_numpy(),
+        linalg.inv(below + below.conj().T + np.diag(np.diag(SQUARE))), rtol=1e-10)
 
 
 def test_equal_magnitudes_of_both_signs_have_a_gradient():

@@ -105,13 +105,13 @@ def test_functions_are_accurate_near_overflow_and_elsewhere(half, dtype, device)
     """Beside mpmath, by the size of the whole number."""
     rng = np.random.default_rng(4)
     turns = np.exp(1j*rng.uniform(-3, 3, 40))
-    edge = 710.0 if dtype == "complex128" else 89.0
+    edge, top = 710.0 if dtype == "complex128" else 89.0, float(np.finfo(dtype).max)
     z = np.concatenate([
         turns*np.repeat([1e-6, 0.3, 3.0, 30.0], 10), turns[:9], 1 + 1e-4*turns[:9],
         [s*(edge + t*1j) for s in (1, -1, 1j) for t in (1.0, -0.5)],
-        [edge - 40 + 2j, 1e18 + 1e17j, -1e12 - 3e18j]]).astype(dtype)
+        [edge - 40 + 2j, 1e18 + 1e17j, -1e12 - 3e18j, 0.6j*top, (0.8j - 0.7)*top]]
+    ).astype(dtype)
     found = half(nf.array(z, device=device))
-    top = float(np.finfo(dtype).max)
     for name, got in zip(HALVES[half].split(), found, strict=True):
         function = getattr(mpmath, name, lambda x: mpmath.mpf(2)**x)
         if name in ("log2", "log1p"):
@@ -128,6 +128,21 @@ def test_functions_are_accurate_near_overflow_and_elsewhere(half, dtype, device)
                 error = abs(mpmath.mpc(complex(y)) - want)/abs(want)
             turns = abs(x.imag) if name == "exp2" else 1  # its angle is a product
             assert error < 8*np.finfo(dtype).eps*max(turns, 1), (name, x, y, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_square_roots_of_the_largest_and_of_subnormal_numbers(dtype, device):
+    limits = np.finfo(dtype)
+    sizes = [0.0, limits.smallest_subnormal, limits.tiny, 1.0, 0.3, limits.max]
+    z = np.array([complex(s*a, t*b) for a in sizes for b in sizes for s in (1, -1)
+                  for t in (1, -1)], dtype)[4:]
+    found = nf.to_numpy(ops.sqrt(nf.array(z, device=device)))
+    with mpmath.workdps(700):
+        for x, y in zip(z, found, strict=True):
+            want = mpmath.sqrt(mpmath.mpc(complex(x)))
+            if np.signbit(x.imag) and x.imag == 0.0 and x.real < 0:
+                want = want.conjugate()  # mpmath has no -0.0
+            assert abs(mpmath.mpc(complex(y)) - want) < 2*limits.eps*abs(want), x
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

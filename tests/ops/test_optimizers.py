@@ -10,7 +10,7 @@ def adam(p, grads, lr, beta1, beta2, eps, decay):
     m, v = np.zeros_like(p), np.zeros_like(p)
     for t, g in enumerate(grads, 1):
         m = beta1 * m + (1 - beta1) * g
-        v = beta2 * v + (1 - beta2) * g**2
+        v = beta2 * v + (1 - beta2) * abs(g) ** 2
         step = (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + eps)
         p = p - lr * (step + decay * p)
     return p
@@ -65,3 +65,34 @@ def test_squares_of_integer_gradients_do_not_wrap_around():
     nf.ops.adam_step(p, np.array([100, -100], np.int8), m, v, lr=0.1, step=1)
     np.testing.assert_allclose(v, 10.0)
     np.testing.assert_allclose(p, [0.9, 1.1])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_second_moments_of_complex_numbers_are_those_of_their_sizes(dtype, device):
+    rng = np.random.default_rng(1)
+    start, *grads = rng.normal(size=(4, 6)) + 1j * rng.normal(size=(4, 6))
+    p, m, v = (nf.array(a, device=device)
+               for a in (start, 0 * start, np.zeros(6, dtype)))
+    for t, g in enumerate(grads, 1):
+        nf.ops.adam_step(p, nf.array(g, device=device), m, v, lr=0.1, step=t)
+    np.testing.assert_allclose(
+        nf.to_numpy(p), adam(start, grads, 0.1, 0.9, 0.999, 1e-8, 0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_norm_of_complex_gradients_is_that_of_their_sizes(fused):
+    real, number = np.array([1.0, 2.0]), np.array([2.0 - 4.0j])
+
+    def clip(*grads):
+        return nf.ops.clip_by_global_norm(grads, 1.0)
+
+    assert (nf.fuse(clip) if fused else clip)(real, number) == 5.0
+    np.testing.assert_allclose([*real, *number], [0.2, 0.4, 0.4 - 0.8j], rtol=1e-6)
+
+
+def test_complex_parameters_descend_against_the_conjugate():
+    p, goal = np.array([1 + 2j, 3.0]), np.array([1 - 1j, 0.5j])
+    for _ in range(60):
+        grad = nf.grad(lambda z: np.sum(abs(z - goal) ** 2))(p)
+        nf.ops.sgd_step(p, grad.conj(), lr=0.2)
+    np.testing.assert_allclose(p, goal, atol=1e-9)

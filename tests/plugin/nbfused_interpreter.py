@@ -167,9 +167,9 @@ def run_row(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> Non
             store(out, np.broadcast_to(one, (*call.shape[:-1], 1)), (last,))
             continue
         full = np.broadcast_to(value, call.shape)
-        if o.kind == "column":
-            rows = tuple(range(last))
-            store(out, full.sum(axis=rows, keepdims=True, dtype=o.accumulator), rows)
+        if o.kind in ("column", "scalar"):  # summed over rows, and over columns too
+            axes = tuple(range(last if o.kind == "column" else last + 1))
+            store(out, full.sum(axis=axes, keepdims=True, dtype=o.accumulator), axes)
         else:
             store(out, full)
 

@@ -143,15 +143,16 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 
 def check_complex(name: str, call: RecordedCall, holomorphic: bool,
-                  forward: bool = False) -> None:
+                  by_argument: str = "") -> None:
     """Check that arguments and outputs are real or complex as a transform needs them.
 
     Parameters
     ----------
     name : str
         The transform's, for messages.
-    forward : bool
-        It works by tangents: arguments must be real if not holomorphic; else outputs.
+    by_argument : str
+        What to use instead where arguments, not outputs, must be real if not
+        holomorphic.
 
     Raises
     ------
@@ -166,10 +167,11 @@ def check_complex(name: str, call: RecordedCall, holomorphic: bool,
                 raise KernelTypeError(
                     f"{name}: holomorphic=True, but an {what} of {call.name} has dtype "
                     f"{dtype}, expected a complex one; leave out holomorphic")
-    what, dtypes = arguments if forward else outputs
+    what, dtypes = arguments if by_argument else outputs
     found = next((d for d in dtypes if d.kind == "c"), None)
     if found is not None and not holomorphic:
-        ways = "or use jvp" if forward else "take .real, .imag or abs(), or use vjp"
+        ways = f"or use {by_argument}" if by_argument else \
+            "take .real, .imag or abs(), or use vjp"
         raise KernelTypeError(
             f"{name}: an {what} of {call.name} has dtype {found}, expected a real one; "
             f"pass holomorphic=True if the function is, {ways}")

@@ -77,6 +77,12 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     array([[0.        , 0.        ],
            [0.84147098, 0.        ]])
     """
+    return _by_rows("jacrev", function, argnums, has_aux, holomorphic)
+
+
+def _by_rows(name: str, function: Callable[..., Any], argnums: int | Sequence[int],
+             has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
+    """`jacrev`, for the transform that messages name: a Hessian is by real numbers."""
     check_callable(function)
     numbers, single = argument_numbers(argnums)
 
@@ -84,7 +90,9 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     def rows(*args: Any, **kwargs: Any) -> Any:
         closed, chosen = _by(function, args, kwargs, numbers)
         call = RecordedCall(closed, chosen, range(len(chosen)), has_aux=has_aux)
-        check_complex("jacrev", call, holomorphic)
+        if name == "hessian":
+            check_complex(name, call, holomorphic, by_argument="hvp")
+        check_complex(name, call, holomorphic)
         output, pullback = call.result(), pullback_of(call)
         leaves, form = flatten(output)
         blocks = [_pulled(pullback, form, leaves, k) for k in range(len(leaves))]
@@ -145,7 +153,7 @@ def jacfwd(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     def columns(*args: Any, **kwargs: Any) -> Any:
         closed, chosen = _by(function, args, kwargs, numbers)
         linear = Linear(closed, chosen, has_aux)
-        check_complex("jacfwd", linear.call, holomorphic, forward=True)
+        check_complex("jacfwd", linear.call, holomorphic, by_argument="jvp")
         trees = [flatten(x) for x in chosen]
         made = tuple(_pushed(linear, trees, n) for n in range(len(chosen)))
         found = made[0] if single else made
@@ -216,8 +224,8 @@ def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     array([[0., 1.],
            [1., 0.]])
     """
-    return jacrev(jacrev(function, argnums, has_aux, holomorphic), argnums, has_aux,
-                  holomorphic)
+    gradient = _by_rows("hessian", function, argnums, has_aux, holomorphic)
+    return jacrev(gradient, argnums, has_aux, holomorphic)
 
 
 def hvp(function: Callable[..., Any], primals: Sequence[Any],

@@ -132,15 +132,12 @@ _symmetric = computed("linalg.eigh", lambda x: tuple(native("linalg.eigh", x)(x)
 
 
 def _one_side(a: Any, UPLO: str) -> Any:
-    """The symmetric matrices that a triangle stands for."""
-    match UPLO.upper():
-        case "L":
-            lower = tril(a, -1)
-            return ops.add(tril(a), adjoint(lower))
-        case "U":
-            upper = triu(a, 1)
-            return ops.add(triu(a), adjoint(upper))
-    raise ValueError(f"numpy.linalg.eigh: UPLO is {UPLO!r}, expected 'L' or 'U'")
+    """The Hermitian matrices that a triangle stands for; their diagonals are real."""
+    side = UPLO.upper()
+    if side not in ("L", "U"):
+        raise ValueError(f"numpy.linalg.eigh: UPLO is {UPLO!r}, expected 'L' or 'U'")
+    half = _half(a if side == "L" else adjoint(a))
+    return ops.add(half, adjoint(half))
 
 
 @implements("linalg.eigh")

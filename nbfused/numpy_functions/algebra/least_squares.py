@@ -108,8 +108,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     Returns
     -------
     solution, residuals, rank, singular values
-        As NumPy's; nothing is differentiated through the last two.  While a function is
-        traced, or runs on samples, the rank is an array.
+        As NumPy's.  While a function is traced, or runs on samples, the rank is an
+        array.
 
     Raises
     ------
@@ -121,9 +121,10 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     rows, columns = shape_of(a)
     p = pinv(a)
     x = ops.matmul(p, b)
-    values = detached(svdvals(a))
+    values = svdvals(a)
+    sizable = detached(values)
     cut = rcond if rcond is not None else np.finfo(dtype_of(a)).eps * max(rows, columns)
-    rank = ops.sum(ops.greater(values, ops.multiply(ops.max(values), cut)))
+    rank = ops.sum(ops.greater(sizable, ops.multiply(ops.max(sizable), cut)))
     full = min(rows, columns)
     if isinstance(rank, Traced):
         rank.record_check(_RankCheck(full))

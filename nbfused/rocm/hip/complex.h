@@ -1,4 +1,4 @@
-// Complex numbers: arithmetic, roots and powers as NumPy has them; other functions are
+// Complex numbers: arithmetic and powers as NumPy has them; other functions are
 // written in the scalar language.
 #pragma once
 #include "portable.h"
@@ -59,26 +59,7 @@ template <class T> NBF_DEVICE complex<T> conj(complex<T> z) {
   return {z.real, -z.imag};
 }
 
-// --- square root and logarithm
-
-template <class T> NBF_DEVICE complex<T> sqrt(complex<T> z) {
-  if (!nonzero(z)) return {0, z.imag};
-  if (is_infinite(z.imag)) return {infinity<T>(), z.imag};
-  if (is_infinite(z.real) && z.real < 0)
-    return {is_nan(z.imag) ? z.imag : 0, copysign(infinity<T>(), z.imag)};
-  if (is_infinite(z.real))
-    return {z.real, is_nan(z.imag) ? z.imag : copysign(static_cast<T>(0), z.imag)};
-  // By a power of 4 where the sum below would overflow, or be subnormal.
-  const T big = sizeof(T) == 4 ? static_cast<T>(0x1p120f) : static_cast<T>(0x1p1000);
-  const T size = maximum(abs(z.real), abs(z.imag));
-  const T scale = size > big ? static_cast<T>(0x1p-4f)
-                             : size < 1 / big ? static_cast<T>(0x1p60f) : 1;
-  const T back = size > big ? 4 : size < 1 / big ? static_cast<T>(0x1p-30f) : 1;
-  const T x = z.real * scale, y = z.imag * scale;
-  const T t = nbf::sqrt((abs(x) + hypot(x, y)) * static_cast<T>(0.5));
-  const T u = abs(y) / (2 * t);
-  return {(x < 0 ? u : t) * back, copysign(x < 0 ? t : u, y) * back};
-}
+// --- logarithm
 
 template <class T> NBF_DEVICE complex<T> log(complex<T> z) {
   const T angle = atan2(z.imag, z.real), size = hypot(z.real, z.imag);

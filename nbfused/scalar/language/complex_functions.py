@@ -1,13 +1,33 @@
 """Elementary functions of complex numbers, after Kahan and C99's annex G.
 
 Written once for every backend: infinities, NaN and the signs of zeros are those of the
-array API standard, and nothing overflows on the way.  The square root and the power
-are the backends' own.
+array API standard, and nothing overflows on the way.  The power is the backends' own.
 """
 
 from __future__ import annotations
 
 from .composites import compose
+
+# The larger part is a root of a sum of equal signs.  Powers of 2 scale it, which are
+# exact: down, as large numbers would overflow, and up where it would be subnormal.
+compose("complex_sqrt", "a", """
+x, y = real(a), imag(a)
+if x == 0.0 and y == 0.0:
+    return complex_from(0.0, y)
+if isinf(y):
+    return complex_from(inf, y)
+if isinf(x):
+    rest = y - y
+    return complex_from(x, rest if isnan(y) else copysign(0.0, y)) if x > 0.0 else \\
+        complex_from(abs(rest), copysign(inf, y))
+small = abs(x) < 1.0 and abs(y) < 1.0
+scale, back = (9007199254740992.0 if small else 0.125, 2.0**-27 if small else 2.0)
+u = scale*abs(x)
+t = back*sqrt(u + hypot(u, scale*y))
+other = abs(y)/(2.0*t)
+return complex_from(other if x < 0.0 else t, copysign(t if x < 0.0 else other, y))
+""", "0.5/y if y != 0.0 else y", rule="sqrt", python="np.sqrt",
+        doc="The square root; its derivative at 0 is 0.")
 
 # exp(x/2) twice, since exp(x) may overflow where its product with cos y does not.
 compose("complex_exp", "a", """
@@ -106,47 +126,53 @@ compose("complex_cos", "a", "return cosh(complex_from(-imag(a), real(a)))", "-si
         rule="cos", python="np.cos", doc="The cosine.")
 for _name, _rule, _of, _partial in (
         ("sin", "sin", "sinh", "cos(a)"), ("tan", "tan", "tanh", "1.0 + y*y"),
-        ("asinh", "arcsinh", "asin", "1.0/sqrt(1.0 + a*a)"),
-        ("atan", "arctan", "atanh", "1.0/(1.0 + a*a)")):
+        ("asinh", "arcsinh", "asin", "1.0/(sqrt(complex_from(1.0 - imag(a), real(a)))*"
+         "sqrt(complex_from(1.0 + imag(a), -real(a))))"),
+        ("atan", "arctan", "atanh", "1.0/(1.0 + 1j*a)/(1.0 - 1j*a)")):
     compose(f"complex_{_name}", "a", f"""
 w = {_of}(complex_from(-imag(a), real(a)))
 return complex_from(imag(w), -real(w))
 """, _partial, rule=_rule, python=f"np.{_rule}",
             doc=f"``{_name} a``, by `{_of}` on the other axis.")
 
-# Sums of products of equal signs, which do not cancel.
+# Sums of products of equal signs, which do not cancel.  Far away, log(2*a) on an axis.
+# A number that is subtracted leaves the sign of a zero beside it, which says on which
+# side of a cut the derivative is.
 compose("complex_asin", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(atan2(x, abs(y)), copysign(inf, y))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(atan2(x, abs(y)), copysign(size, y))
 if x == 0.0 and isnan(y):
     return a
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
 return complex_from(atan2(x, real(p)*real(q) - imag(p)*imag(q)),
                     asinh(real(q)*imag(p) - imag(q)*real(p)))
-""", "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", python="np.arcsin",
+""", "1.0/(sqrt(-(a - 1.0))*sqrt(a - -1.0))", rule="arcsin", python="np.arcsin",
         doc="The inverse sine.")
 compose("complex_acos", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(atan2(abs(y), x), -copysign(inf, y))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(atan2(abs(y), x), -copysign(size, y))
 if x == 0.0 and isnan(y):
     return complex_from(1.5707963267948966, y)
 p, q = sqrt(complex_from(1.0 + x, y)), sqrt(complex_from(1.0 - x, -y))
 return complex_from(2.0*atan2(real(q), real(p)),
                     asinh(real(p)*imag(q) - imag(p)*real(q)))
-""", "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", python="np.arccos",
+""", "-1.0/(sqrt(-(a - 1.0))*sqrt(a - -1.0))", rule="arccos", python="np.arccos",
         doc="The inverse cosine.")
 compose("complex_acosh", "a", """
 x, y = real(a), imag(a)
-if isinf(x) or isinf(y):
-    return complex_from(inf, atan2(y, x))
+if abs(x) > 1e8 or abs(y) > 1e8:
+    size = log(hypot(0.5*x, 0.5*y)) + 1.3862943611198906
+    return complex_from(size, atan2(y, x))
 if x == 0.0 and isnan(y):
     return complex_from(y, 1.5707963267948966)
 p, q = sqrt(complex_from(x + 1.0, y)), sqrt(complex_from(x - 1.0, y))
 return complex_from(asinh(real(q)*real(p) + imag(q)*imag(p)),
                     2.0*atan2(imag(q), real(p)))
-""", "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh", python="np.arccosh",
+""", "1.0/(sqrt(a - 1.0)*sqrt(a - -1.0))", rule="arccosh", python="np.arccosh",
         doc="The inverse hyperbolic cosine.")
 
 # Far away it is a quarter turn and 1/a.  Near 1 the square of the distance might be 0,
@@ -165,5 +191,5 @@ near = 0.5*(log(hypot(1.0 + x, y)) - log(gap)) if gap < 0.1 else \\
     0.25*log1p(4.0*x/(gap*gap))
 turn = 0.5*atan2(2.0*y, (1.0 - x)*(1.0 + x) - y*y)
 return complex_from(copysign(near, real(a)), copysign(turn, imag(a)))
-""", "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", python="np.arctanh",
+""", "1.0/(1.0 - a)/(1.0 + a)", rule="arctanh", python="np.arctanh",
         doc="The inverse hyperbolic tangent.")

@@ -193,7 +193,8 @@ def _function(name: str, doc: str, *partials: str | None, **facts: Any) -> None:
 
 _function("sqrt", "The square root; its derivative at 0 is 0.",
           "0.5/y if y != 0.0 else y", number=math.sqrt,
-          c=("sqrt", "__fsqrt_rn"), cost=4, exact="sqrt(a)", points=POSITIVE)
+          c=("sqrt", "__fsqrt_rn"), cost=4, real=True, on_complex="complex_sqrt",
+          exact="sqrt(a)", points=POSITIVE)
 _function("cbrt", "The cube root.",
           "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
           exact="cbrt(a)", points=POSITIVE)
@@ -356,6 +357,7 @@ define("conj", ("1.0",), _PART, rule="conjugate", python="np.conj",
        numba_complex="{a}.conjugate()", passes=REAL_KINDS, c=("conj",),
        change="conjugate", cost=1)
 
+
 def _complex_from(a: Any, b: Any) -> Any:
     """A product with 1j would make NaN of infinities, and lose signs of zeros."""
     a, b = np.broadcast_arrays(a, b)
@@ -365,4 +367,5 @@ def _complex_from(a: Any, b: Any) -> Any:
 
 
 define("complex_from", ("1.0", "1j"), "The complex number of two parts.",
-       rule="arctan2", numpy=_complex_from, python="complex", numba="complex", cost=1)
+       rule="arctan2", aliases=(complex,), numpy=_complex_from, python="complex",
+       numba="complex", cost=1)

@@ -89,7 +89,8 @@ def _cast(target: type) -> Operation | None:
         return Operation("cast", _CASTS[target])
     if issubclass(target, np.generic) or target.__name__ == "bfloat16":
         return Operation("cast", np.dtype(target).name)
-    return None
+    op = _NAMES.get(id(target))  # complex
+    return Operation(op) if op else None
 
 
 def function_of(target: Any) -> Function | None:
