@@ -144,8 +144,13 @@ def _ptx_hash(arch: tuple[int, int], kernel: Any) -> str:
 def _cpu_texts() -> Iterator[dict[str, str]]:
     """Collect texts given to the CPU's compiler; kernels do nothing in the block."""
     from nbfused.cpu import CpuBackend
+    from nbfused.cpu.contract import direct, gemm
     from nbfused.cpu.runtime import compile as compiler
+    from nbfused.cpu.runtime import direct as direct_calls
+    from nbfused.cpu.runtime import headers, sequence, team
 
+    for program in (headers, sequence, team):  # of a process, and of no kernel
+        program.machine_code()
     texts: dict[str, str] = {}
     nothing = CFUNCTYPE(c_int64, c_char_p, c_int64, c_int64)(lambda *words: 0)
     with ExitStack() as stack:
@@ -157,6 +162,11 @@ def _cpu_texts() -> Iterator[dict[str, str]]:
                                             usable=lambda found: True,
                                             link=lambda code: nothing))):
             stack.enter_context(patch.object(compiler, name, stand_in))
+        # What is kept would do nothing later, too.
+        stack.enter_context(patch.object(direct_calls, "possible", lambda: False))
+        for module, name in ((direct, "_kernel"), (gemm, "_packer")):
+            kept = getattr(module, name)
+            stack.enter_context(patch.object(module, name, kept.__wrapped__))
         stack.enter_context(nf.use_backend(CpuBackend()))
         yield texts
 

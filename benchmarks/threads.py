@@ -22,8 +22,8 @@ __all__ = ["main"]
 
 SIDE, FACTOR = 2048, 0.2
 TURNS, CALLS = 15, 50
-#: Seconds, and calls, before each turn: OpenMP's threads, of Numba and PyTorch, spin for
-#: milliseconds after their work, on the processors that the other's threads need.
+#: Seconds, and calls, before each turn: OpenMP's threads, of Numba and PyTorch, spin
+#: for milliseconds after their work, on processors that the other's threads need.
 PAUSE, WARM = 0.1, 5
 
 

@@ -213,7 +213,7 @@ class GeneralText:
                 out(f"{x}{e}_s = {o.pointer}[select({inside}, at, base{o.at})]")
 
     def _elements(self, o: Operand) -> list[_Element]:
-        """How the elements that a thread brings lie beside its first."""
+        """The elements that a thread brings, as steps from its first."""
         tile, fast = self.tile, self._fast(o)
         size = tile.k*(tile.m if o.at == 0 else tile.n)
         found = []

@@ -64,7 +64,7 @@ class GeneralLauncher:
                                     tile.shared(self._text.kept.itemsize))
 
     def extents(self, call: Call) -> Extents:
-        """How many products of how many rows, columns and points along k."""
+        """The products of the batch, and their rows, columns and points along k."""
         shape, (_, m, n, k) = call.shape, self._text.first
         return prod(shape[:m]), prod(shape[m:n]), prod(shape[n:k]), prod(shape[k:])
 
