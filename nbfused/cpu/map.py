@@ -121,13 +121,30 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         inside = replace(elements, table={**table, **divided.table})
         more, used = _point("point_between", divided.typed, inside, outputs)
         points += more
-        between = _run("point_between", used, serial, costly)
+        between = _between(used, frame, serial, costly)
         run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
                *indented(run)]
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
+            *indented(divided.begin() if divided else []),
             *indented(_nest(frame, run, len(typed.inner)))]
+
+
+def _between(names: Sequence[str], frame: Frame, serial: bool, costly: bool,
+             ) -> list[str]:
+    """Lines of the inner loop within one multiple of each divisor.
+
+    Rows of a table are short, and follow one another: a mask for the last vector.
+    """
+    run = _run("point_between", names, serial, costly)
+    inner = [o.strides[-1] for o in frame.operands if o.code == "r" and o.rank]
+    if serial or not inner:
+        return run
+    near = ["1" if name in inner else name for name in names]
+    return [f"if {' and '.join(f'{name} == 1' for name in inner)}:",
+            *indented([loop("point_between", "j0", "j1", near, masked=True)]),
+            "else:", *indented(run)]
 
 
 def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],

@@ -37,18 +37,26 @@ class Divided:
     table: Mapping[str, Computed]
     divisors: tuple[str, ...]
 
+    def begin(self) -> list[str]:
+        """Lines before all stretches."""
+        return [f"quotient{k} = multiple{k} = 0" for k in range(len(self.divisors))]
+
     def lines(self) -> list[str]:
         """Lines that divide ``first + j0``; ``room`` is where ``j`` leaves a multiple.
 
-        A divisor that is not positive leaves no room.
+        Most stretches begin in the multiple of the one before, or at the next one, and
+        need no division.  A divisor that is not positive leaves no room.
         """
-        lines = ["room = j1"]
-        for k, divisor in enumerate(self.divisors):
-            lines += [f"quotient{k} = 0",
-                      f"if {divisor} > 0:",
-                      f"    quotient{k} = (first + j0) // {divisor}",
-                      f"multiple{k} = quotient{k} * {divisor}",
-                      f"room = min(room, multiple{k} + {divisor} - first)"]
+        lines = ["room = j1", "index0 = first + j0"]
+        for k, d in enumerate(self.divisors):
+            quotient, multiple = f"quotient{k}", f"multiple{k}"
+            lines += [f"if index0 == {multiple} + {d}:", f"    {quotient} += 1",
+                      f"    {multiple} += {d}",
+                      f"elif {d} > 0 and (index0 < {multiple} or "
+                      f"index0 > {multiple} + {d}):",
+                      f"    {quotient} = index0 // {d}",
+                      f"    {multiple} = {quotient} * {d}",
+                      f"room = min(room, {multiple} + {d} - first)"]
         return lines
 
 
