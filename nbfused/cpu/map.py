@@ -21,7 +21,7 @@ from .text.divisions import divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
-from .text.reuse import gathers, is_cheap
+from .text.reuse import is_cheap
 from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
@@ -59,8 +59,7 @@ def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
     elements, operands, scalars = elementwise(
         function, typed.kinds, signature, signature.inner[:inputs], rank,
         outputs[count:], boxes=typed.box_of)
-    frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank),
-                  gathered=gathers([*operands, *outputs], function))
+    frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank))
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))

@@ -12,7 +12,7 @@ from .text.elements import Computed, elementwise
 from .text.fold import Fold
 from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
-from .text.reuse import gathers, vectors
+from .text.reuse import vectors
 
 __all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
 
@@ -55,8 +55,7 @@ class ReduceText:
         self.partial = [f"p{k}" for k in range(len(typed.state))]
         extras = ["chunks", "chunk", "group", *more, *(f"{p}_at" for p in self.partial)]
         self.inputs, self.scalars = operands, scalars
-        self.frame = Frame([*operands, *self.outputs], rank, scalars, extras,
-                           gathered=gathers(operands, typed.element, typed.merge))
+        self.frame = Frame([*operands, *self.outputs], rank, scalars, extras)
         self.names = self.elements.names(typed.element)
 
     def title(self, which: str) -> str:

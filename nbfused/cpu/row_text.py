@@ -20,7 +20,7 @@ from .text.elements import Computed, Elements
 from .text.fold import Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
-from .text.reuse import costly_value, gathers, is_cheap, substitute_trees, vectors
+from .text.reuse import costly_value, is_cheap, substitute_trees, vectors
 
 __all__ = ["RowText", "sum_text"]
 
@@ -80,19 +80,13 @@ class RowText:
         self.partial = {k: f"p{k}" for k, o in enumerate(typed.outs)
                         if o.kind in ("column", "scalar")}
         extras = [*self.launched, *(f"{p}_at" for p in self.partial.values())]
-        merges = [s.merge for s in typed.stages]
-        operands = [*self.inputs, *self.outputs]
-        self.frame = Frame(operands, rank, scalars, extras, gathered=gathers(
-            operands, *self._each(), *merges))
+        self.frame = Frame([*self.inputs, *self.outputs], rank, scalars, extras)
 
     def lines(self) -> list[str]:
         """The lines of the kernel."""
-        return self.body([vectors(*self._each())])
-
-    def _each(self) -> list[Typed]:
-        """The functions that run for each element."""
-        return [*(s.element for s in self.typed.stages),
+        each = [*(s.element for s in self.typed.stages),
                 *(o.function for _, o in self._outs("element", "column", "scalar"))]
+        return self.body([vectors(*each)])
 
     def body(self, narrow: Sequence[str]) -> list[str]:
         """The lines of the kernel, which begins with `narrow`."""

@@ -42,6 +42,12 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
+#: Features that LLVM does not add by itself, by how a processor's name begins.  AMD's
+#: gathers and scatters take longer than as many loads and stores:
+#: benchmarks/notes/cpu.md#strided-elements.
+_TUNING = {"znver": ",+prefer-no-gather,+prefer-no-scatter"}
+
+
 @cache
 def host() -> tuple[str, str]:
     """Name and features of this processor, for which code is generated."""
@@ -50,7 +56,9 @@ def host() -> tuple[str, str]:
         features = llvm.get_host_cpu_features().flatten()
     except RuntimeError:  # LLVM cannot tell
         features = ""
-    return llvm.get_host_cpu_name(), features
+    name = llvm.get_host_cpu_name()
+    return name, features + "".join(
+        more for begin, more in _TUNING.items() if name.startswith(begin))
 
 
 def machine() -> Any:

@@ -219,19 +219,14 @@ class Frame:
         In the order of `Call.scalars`.
     extras
         Names of integers that the launcher adds to a call.
-    gathered
-        Whether elements of any stride are brought to vectors by gathers; else, unless
-        the stride is 1, nothing is a vector.
     """
 
     def __init__(self, operands: Sequence[Operand], rank: int,
-                 scalars: Sequence[Scalar] = (), extras: Sequence[str] = (), *,
-                 gathered: bool = True) -> None:
+                 scalars: Sequence[Scalar] = (), extras: Sequence[str] = ()) -> None:
         self.operands = tuple(operands)
         self.rank = rank
         self.scalars = tuple(scalars)
         self.extras = tuple(extras)
-        self._gathered = gathered
         self._complex = any(s.dtype.kind == "c" for s in scalars)
         words = sum(o.rank for o in operands) + rank + len(extras)
         self._pointers = struct.Struct(f"={len(self.operands)}q").pack
@@ -261,10 +256,8 @@ class Frame:
             lines.append(f"{scalar.name} = {scalar.read(word)}")
             word += len(scalar.format)
         steps = [o for o in self.operands if o.code in ("s", "t")]
-        if steps and self._gathered:
-            lines.append("zero = unknown_zero()")
-        more = " + zero"*self._gathered
-        return lines + [f"{o.step} = {o.strides[o.inner]}{more}" for o in steps]
+        lines += ["zero = unknown_zero()"]*bool(steps)
+        return lines + [f"{o.step} = {o.strides[o.inner]} + zero" for o in steps]
 
     def pack(self, call: Call, *extras: int) -> bytes:
         """Pack the arguments of one launch."""

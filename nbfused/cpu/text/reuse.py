@@ -6,7 +6,7 @@ the result is going to be.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from ...scalar.ir.clean import IMPURE, clean
@@ -21,9 +21,8 @@ from ...scalar.ir.nodes import (
 )
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
-from .operands import Operand
 
-__all__ = ["costly_value", "gathers", "is_cheap", "substitute_trees", "vectors"]
+__all__ = ["costly_value", "is_cheap", "substitute_trees", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
@@ -71,17 +70,6 @@ def is_cheap(typed: Typed) -> bool:
 def vectors(*functions: Typed) -> str:
     """A line that says how long the vectors of a kernel of such functions should be."""
     return "narrow_vectors()" if all(map(is_cheap, functions)) else "wide_vectors()"
-
-
-def gathers(operands: Iterable[Operand], *functions: Typed) -> bool:
-    """Whether gathers of strided elements pay: where vectors compute, or convert.
-
-    Else they take two to five times as long as loads one by one:
-    benchmarks/notes/cpu.md#strided-elements.
-    """
-    return not all(map(is_cheap, functions)) or any(
-        o.code == "s" and o.dtype.itemsize == 2 and o.dtype.kind not in "iu"
-        for o in operands)
 
 
 def costly_value(typed: Typed) -> Hashable | None:
