@@ -133,8 +133,8 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
         Of the difference, relative to the largest derivative and to 1.
     seed : int
         Of the random cotangents, directions and weights.
-    order : {1, 2}
-        2 checks the derivative of a weighted sum of the gradients too.
+    order : int
+        2 checks the derivative of a weighted sum of the gradients too, and so on.
     modes : sequence of {"reverse", "forward"}
         ``"reverse"``: the tape, for a random cotangent, at each element of each
         argument.  ``"forward"``: `nbfused.jvp`, along a random direction of each
@@ -174,9 +174,10 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
         check.reverse()
     if "forward" in modes:
         check.forward()
-    if order == 2:
+    if order > 1:
         gradcheck(_gradient_sum(check), args, eps=1e-5, modes=modes, seed=seed,
-                  tolerance=max(tolerance, 1e-5), samples=samples, place=place)
+                  tolerance=max(tolerance, 1e-5), samples=samples, place=place,
+                  order=order - 1)
 
 
 def _check_functions(function: Any, reference: Any, place: Any) -> None:
@@ -191,8 +192,9 @@ def _check_options(args: Any, argnums: Any, order: Any, modes: Any) -> None:
     if not isinstance(args, (tuple, list)):
         raise KernelTypeError("gradcheck: 'args' must be a list of the arguments, got "
                               f"{type(args).__name__}; write [x]")
-    if not isinstance(order, (int, np.integer)) or order not in (1, 2):
-        raise DefinitionError(f"gradcheck: 'order' must be 1 or 2, got {order!r}")
+    if not isinstance(order, (int, np.integer)) or order < 1:
+        raise DefinitionError("gradcheck: 'order' must be an integer of 1 or more, got "
+                              f"{order!r}")
     if not isinstance(modes, (tuple, list, set)) or not modes or not all(
             mode in ("reverse", "forward") for mode in modes):
         raise DefinitionError("gradcheck: 'modes' must be a tuple of 'reverse' and "

@@ -18,7 +18,8 @@ from ...specs import COMBINES, Combine
 from ...specs.vjp.functions import compose, identity
 from ...support.records import record
 
-__all__ = ["Combining", "accumulator_dtype", "c_combining", "python_combining"]
+__all__ = ["Combining", "accumulator_dtype", "c_combining", "python_combining",
+           "struct_combining"]
 
 #: Spellings of what has a derivative and vectorised code.
 _KNOWN = {
@@ -90,6 +91,14 @@ def c_combining(text: str, name: str, dtype: np.dtype, wide: bool,
     after = None if start is None or start == bound else \
         _include_identity(known, start, dtype)
     return Combining(combine, dtype, before, after)
+
+
+def struct_combining(text: str, name: str, dtype: np.dtype, start: Function | None,
+                     types: tuple[tuple[str, np.dtype], ...],
+                     preamble: str) -> Combining:
+    """The combine of an expression in two structs; `start` gives the neutral one."""
+    merge = _merge(text, name, dtype, types, preamble)
+    return Combining(_flagged_combine(merge, start), dtype)
 
 
 def _check_neutral(name: str, known: str, start: Any) -> None:
@@ -193,8 +202,11 @@ def _text(start: Any, dtype: np.dtype) -> str:
     return repr(np.asarray(start).item())
 
 
-def _flagged_combine(merge: Function) -> Combine:
-    """The combine without an identity: a flag in the state says if it has begun."""
+def _flagged_combine(merge: Function, start: Function | None = None) -> Combine:
+    """The combine without an identity: a flag in the state says if it has begun.
+
+    Of nothing at all `start` gives the result.
+    """
     count = len(merge.results)
     a, b, x = ([f"{s}{k}" for k in range(count)] for s in "abx")
 
@@ -207,7 +219,12 @@ def _flagged_combine(merge: Function) -> Combine:
 
     lift = compose("lift", x, lambda w: (*x, Literal("bool", "True")))
     both = compose(merge.name, (*a, "has_a", *b, "has_b"), merged)
-    finish = compose("finish", (*x, "has"), lambda w: tuple(x))
+
+    def finished(w: Builder) -> tuple[Value, ...]:
+        if start is None:
+            return tuple(x)
+        return tuple(w.let("select", "has", p, q) for p, q in zip(
+            x, w.call(start), strict=True))
+
+    finish = compose("finish", (*x, "has"), finished)
     return Combine(merge.name, lift, both, ("0",) * (count + 1), finish)
-
-

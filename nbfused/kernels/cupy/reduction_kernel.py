@@ -212,8 +212,9 @@ class ReductionKernel(CachedCodes):
         self._keep_code(tuple(d for d in given if d is not None), mapped.text)
         sizes = {"_in_ind_size": prod(shape), "_out_ind_size": prod(kept)}
         if mapped.materialize:
-            array = self._materialized(mapped, values, sizes, len(axes) == len(shape))
-            values = {mapped.result: array, **{n: values[n] for n in numbers}}
+            arrays = self._materialized(mapped, values, sizes, len(axes) == len(shape))
+            values = {**dict(zip(mapped.mapped_names, arrays, strict=True)),
+                      **{n: values[n] for n in numbers}}
         kinds = tuple((n, "scalar" if is_number(x) else "element")
                       for n, x in values.items())
         over = axes if axis is not None else None
@@ -267,8 +268,8 @@ class ReductionKernel(CachedCodes):
         return shape, kept, axes
 
     def _materialized(self, mapped: TypedSlots, values: dict[str, Any],
-                      sizes: dict[str, int], whole: bool) -> Any:
-        """The mapped values as an array: where raw inputs are read."""
+                      sizes: dict[str, int], whole: bool) -> tuple[Any, ...]:
+        """The mapped values as arrays: where raw inputs are read."""
         function, table = mapped.function, {**values, **sizes}
         kinds = {"_j": "index", "_J": "index"}
         for p in self.in_params:
@@ -285,4 +286,4 @@ class ReductionKernel(CachedCodes):
             used[p] or kinds.get(p) == "element" for p in function.params))
         names = [p for p in function.params if kinds.get(p) != "index"]
         spec = Map(function, tuple(kinds.get(p, "scalar") for p in function.params))
-        return apply(spec, [table[n] for n in names], names=tuple(names))[0]
+        return apply(spec, [table[n] for n in names], names=tuple(names))

@@ -11,7 +11,14 @@ import numpy as np
 
 from ...errors import DefinitionError, ScalarSyntaxError
 from ...op.base import is_number
-from ...scalar.cparse import Parameter, number_of, parse_c, parse_c_expression, type_of
+from ...scalar.cparse import (
+    Parameter,
+    number_dtypes,
+    number_of,
+    parse_c,
+    parse_c_expression,
+    type_of,
+)
 from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Literal, Value, drop_params, used_params
 from ...scalar.parse.functions import parse
@@ -19,10 +26,10 @@ from ...scalar.printing.python import python_text
 from ...scalar.typing.types import compute_dtype
 from ...specs import Map, Reduce
 from ...specs.base import KEPT
-from ...specs.vjp.functions import compose, identity
+from ...specs.vjp.functions import compose
 from ...support.records import record
 from .bodies import Ranks, check_real, shapes
-from .combining import Combining, c_combining, python_combining
+from .combining import Combining, c_combining, python_combining, struct_combining
 from .parameters import ParameterInfo
 
 __all__ = ["Slots", "TypedSlots", "check_slots", "named_by_post", "reduce_spec",
@@ -74,8 +81,6 @@ class TypedSlots:
     state, stored
         Where it reads some: the finished state, for a reduction of its own, and the
         outputs, of that state, of what they held and of what else is named.
-    result
-        What the mapped values are called then.
     """
 
     function: Function
@@ -86,13 +91,19 @@ class TypedSlots:
     reads: tuple[str, ...] = ()
     state: Function | None = None
     stored: Function | None = None
-    result: str = "mapped"
+
+    @property
+    def mapped_names(self) -> tuple[str, ...]:
+        """The names of the mapped values where the map runs by itself."""
+        return tuple([f"mapped{k}" for k in range(len(self.function.results))])
 
     def reduced(self) -> TypedSlots:
         """The reduction alone, to a state in the dtype that it is computed in."""
         assert self.state is not None
-        return replace(self, post=self.state, dtypes=(compute_dtype(
-            self.combining.dtype),) * len(self.state.results))
+        dtypes = [compute_dtype(d) for d in number_dtypes(self.combining.dtype)]
+        if len(dtypes) == 1:
+            dtypes *= len(self.state.results)
+        return replace(self, post=self.state, dtypes=tuple(dtypes))
 
     def text(self) -> str:
         """The functions that run: the map, the combine, what is done after them."""
@@ -149,10 +160,14 @@ def _typed_slots(slots: Slots, types: Types, ranks: Ranks,
 
 def _reduce_type(slots: Slots, text: str, types: Types) -> np.dtype:
     try:
-        return type_of(text, slots.name, types)
-    except ScalarSyntaxError:
-        raise DefinitionError(f"{slots.name}: 'reduce_type' must be a type of C or a "
-                              f"letter of a parameter, got {text!r}") from None
+        return type_of(text, slots.name, types, slots.preamble)
+    except ScalarSyntaxError as error:
+        if error.filename == f"<preamble of {slots.name}>":
+            raise
+        raise DefinitionError(
+            f"{slots.name}: 'reduce_type' must be a type of C, a letter of a parameter "
+            "or a struct that the preamble defines, such as 'float' or 'pair<T>'; got "
+            f"{text!r}") from None
 
 
 def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function:
@@ -185,6 +200,8 @@ def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function
 
 def _combining(slots: Slots, types: Types, chosen: np.dtype, parts: int) -> Combining:
     start = slots.identity
+    if chosen.names is not None:
+        return _of_structs(slots, types, chosen)
     if isinstance(start, str):
         start = _identity(slots, start, chosen, types)
     elif isinstance(start, (complex, np.complexfloating)) and chosen.kind != "c":
@@ -198,6 +215,23 @@ def _combining(slots: Slots, types: Types, chosen: np.dtype, parts: int) -> Comb
                            start, types, slots.preamble)
     starts = start if isinstance(start, tuple) else (start,) * parts
     return python_combining(slots.reduce, starts, chosen)
+
+
+def _of_structs(slots: Slots, types: Types, chosen: np.dtype) -> Combining:
+    """The combine of structs; its slots are C."""
+    if not (isinstance(slots.map, str) and isinstance(slots.reduce, str)
+            and isinstance(slots.post, str)):
+        raise DefinitionError(
+            f"{slots.name}: 'reduce_type' is the struct {slots.reduce_type}, which a "
+            "Python function among the slots does not know; write all of them in C, or "
+            "let Python functions return tuples, without a reduce_type")
+    text = "" if slots.identity is None else str(slots.identity).strip()
+    if text.startswith("{"):
+        text = f"{slots.reduce_type}{text}"
+    start = parse_c_expression(text, slots.name, (), chosen, types,
+                               slots.preamble) if text else None
+    return struct_combining(slots.reduce, slots.name, chosen, start, types,
+                            slots.preamble)
 
 
 def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
@@ -228,7 +262,8 @@ def _post(slots: Slots, types: Types, combining: Combining, outs: Sequence[np.dt
     if len(body.results) != len(outs):
         raise DefinitionError(f"{slots.name}: 'post_map_expr' gives "
                               f"{len(body.results)} values for {len(outs)} outputs")
-    count = 1 if isinstance(slots.post, str) else len(finish.results)
+    count = len(number_dtypes(combining.dtype)) if isinstance(slots.post, str) \
+        else len(finish.results)
     used = dict(zip(body.params, used_params(body), strict=True))
     names = [p for p in body.params[count:] if used[p]]
     reads = tuple(o.name for o in slots.outputs if o.name in names)
@@ -288,10 +323,10 @@ def reduce_spec(mapped: TypedSlots, inputs: tuple[tuple[str, str], ...],
     inputs
         The name and the kind, element or scalar, of each.
     """
-    function = identity() if mapped.materialize else mapped.function
+    function = mapped.function
     if mapped.materialize:
-        function = compose(mapped.function.name, (mapped.result,),
-                           lambda b: (mapped.result,))
+        function = compose(function.name, mapped.mapped_names,
+                           lambda b: mapped.mapped_names)
     kinds = dict(inputs)
     wanted = named_by_post(mapped, kinds)
     used = dict(zip(function.params, used_params(function), strict=True))

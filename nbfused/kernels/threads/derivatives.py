@@ -28,7 +28,7 @@ from .recording.tapes import derivative_kernel
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
-    from .rawkernel import ThreadKernel
+    from .differentiable import DifferentiableKernel
 
 __all__ = ["Derivative"]
 
@@ -82,9 +82,9 @@ class Derivative(Launching):
         the launch found it.
     """
 
-    def __init__(self, kernel: ThreadKernel, mode: str) -> None:
+    def __init__(self, kernel: DifferentiableKernel, mode: str) -> None:
         super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
-        self.kernel: ThreadKernel = kernel
+        self.kernel: DifferentiableKernel = kernel
         self.mode: str = mode
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:

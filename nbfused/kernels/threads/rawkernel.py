@@ -24,12 +24,11 @@ from ...support.display import SourceText
 from ...support.forks import cached_property
 from ...support.pickling import PickledByName
 from .arguments import FlatArguments, flatten_arguments
-from .derivatives import Derivative
+from .differentiable import DifferentiableKernel
 from .known_launches import KnownLaunches
-from .launching import Launching, Options
+from .launching import Options
 from .recording.places import played_back
 from .recording.stale import Contents, contents_of
-from .second import SecondDerivative
 from .shared_sizes import with_shared_sizes
 from .source import for_arguments, kernel_source, recorded_bytes
 from .taping.as_op import KernelOp
@@ -38,7 +37,7 @@ from .views import annotation_of, elements_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
-class ThreadKernel(Launching, PickledByName):
+class ThreadKernel(DifferentiableKernel, PickledByName):
     """A Python function that every thread of a grid of blocks runs; see `rawkernel`.
 
     It is compiled at the first launch for each combination of argument types.
@@ -152,21 +151,6 @@ class ThreadKernel(Launching, PickledByName):
         if seen is not None and kernel is not None:
             self._known.remember(seen, kernel)
         self.last = (found, contents_of(spec, flat)) if found else ({}, {})
-
-    @cached_property
-    def fwd(self) -> Derivative:
-        """Forward mode: the kernel, and tangents of what it stores."""
-        return Derivative(self, "fwd")
-
-    @cached_property
-    def bwd(self) -> Derivative:
-        """Reverse mode: cotangents of what the kernel loads."""
-        return Derivative(self, "bwd")
-
-    @cached_property
-    def second(self) -> SecondDerivative:
-        """The change of ``bwd`` along a direction."""
-        return SecondDerivative(self)
 
     def defvjp(self, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
         """Give ``bwd`` by hand: a kernel with parameters of the same names.

@@ -29,7 +29,7 @@ from .recording.tapes import derivative_kernel
 from .views import Dual, fields_of
 
 if TYPE_CHECKING:
-    from .rawkernel import ThreadKernel
+    from .differentiable import DifferentiableKernel
 
 __all__ = ["Moving", "SecondDerivative"]
 
@@ -49,7 +49,7 @@ class Moving(NamedTuple):
 class SecondDerivative(Launching):
     """The change of ``k.bwd``; takes `Moving`, and ``Dual(y, dy)`` for results."""
 
-    def __init__(self, kernel: ThreadKernel) -> None:
+    def __init__(self, kernel: DifferentiableKernel) -> None:
         super().__init__(f"{kernel.__name__}.bwd.fwd", kernel.signature)
         self.kernel = kernel
         self._specs: dict[tuple[Raw, tuple[tuple[bool, ...], ...]], Raw] = {}

@@ -16,5 +16,7 @@ function.
 from .elements import LOOP
 from .functions import Parameter
 from .kernels import number_of, parse_c, parse_c_expression, type_of
+from .structs import number_dtypes
 
-__all__ = ["LOOP", "Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]
+__all__ = ["LOOP", "Parameter", "number_dtypes", "number_of", "parse_c",
+           "parse_c_expression", "type_of"]

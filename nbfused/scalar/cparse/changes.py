@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .expressions import BOOL, as_type, combine
+from .expressions import BOOL, as_type, combine, common_type
 from .expressions import EXPRESSIONS as _OTHERS
 from .scope import Before, ExpressionParser, Scope
 from .tree import has_atomics, kind, stores, walk
-from .types import common_dtype
 from .values import Typed, converted, literal, store
 
 __all__ = ["EXPRESSIONS", "Path", "changes_before", "path_of"]
@@ -216,10 +215,10 @@ def _parse_ternary(scope: Scope, node: Any) -> Typed:
     sides: list[tuple[list[ast.stmt], Typed]] = []
     for side in (node.iftrue, node.iffalse):
         with scope.evaluated(side) as inner:
-            value = scope.typed(side)
+            value = scope.value(side)
         sides.append((inner.statements, value))
     (_, a), (_, b) = sides
-    dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
+    dtype = common_type(scope, node, a, b)
     chosen = scope.declare("__chosen", dtype).name
     then, orelse = ([*s, ast.Assign([store(chosen)], converted(v, dtype))]
                     for s, v in sides)

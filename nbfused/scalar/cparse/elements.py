@@ -10,10 +10,11 @@ import numpy as np
 
 from .scope import ExpressionParser, Scope
 from .tree import kind
-from .types import INT64
-from .values import Typed, Variable, constant, converted, subscript
+from .types import INT64, is_array
+from .values import Typed, Variable, constant, converted, member, subscript
 
-__all__ = ["EXPRESSIONS", "LOOP", "nested", "place", "pointee", "rank", "refuse_bytes"]
+__all__ = ["EXPRESSIONS", "LOOP", "nested", "part", "place", "pointee", "rank",
+           "refuse_bytes", "struct_in"]
 
 #: What CuPy calls the shape of the loop, and the place in it.
 LOOP = "_ind"
@@ -24,9 +25,15 @@ OUTPUT = "_raw_"
 
 def _parse_element(scope: Scope, node: Any) -> Typed:
     """Parse ``x[i]``, or ``x.shape()[k]``."""
+    whole = struct_in(scope, node.name)
+    if whole is not None and is_array(whole.dtype):
+        return part(scope, node, whole, scope.typed(node.subscript))
     base, indices = _unnested(node)
-    if kind(base) == "FuncCall":
+    if kind(base) == "FuncCall" and whole is None:
         return _extent(scope, node, base, indices)
+    if whole is not None:
+        return scope.grammar.operate(scope, node, "[]",
+                                     (whole, scope.value(node.subscript)))
     single = pointee(scope, node)
     if single is not None:
         return Typed(ast.Name(single.name, ast.Load()), single.dtype)
@@ -35,6 +42,32 @@ def _parse_element(scope: Scope, node: Any) -> Typed:
         parts = (subscript(n, index, ast.Load()) for n in variable.leaves)
         return Typed(nested(variable.dtype, parts), variable.dtype)
     return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
+
+
+def part(scope: Scope, node: Any, whole: Typed, index: Typed) -> Typed:
+    """An element of an array that is a member of a struct."""
+    names = whole.dtype.names or ()
+    if index.number is not None and index.number not in range(len(names)):
+        scope.refuse(node, f"the index {index.number} is out of range: there are "
+                           f"{len(names)} elements")
+    if index.number is not None:
+        return member(whole, int(index.number.real))
+    found = ast.Subscript(whole.node, index.node, ast.Load())
+    return Typed(found, whole.dtype[names[0]])
+
+
+def struct_in(scope: Scope, node: Any) -> Typed | None:
+    """The struct, or the array in one, that is indexed; None of anything else."""
+    if kind(node) == "ArrayRef" and kind(_unnested(node)[0]) in ("StructRef",):
+        found = scope.value(node)
+        return found if found.dtype.names is not None else None
+    variable = scope.lookup(node.name) if kind(node) == "ID" else None
+    called = kind(node) == "FuncCall" and kind(node.name) == "ID"
+    named = variable is not None and variable.kind == "value"
+    if called or named or kind(node) in ("StructRef", "BinaryOp"):
+        found = scope.value(node)
+        return found if found.dtype.names is not None else None
+    return None
 
 
 def nested(dtype: np.dtype, parts: Iterator[ast.expr]) -> ast.expr:
@@ -48,9 +81,12 @@ def place(scope: Scope, node: Any,
           bytes_too: bool = False) -> tuple[Variable, ast.expr]:
     """The array and the flat index of an element; of a byte, if that will do."""
     base, indices = _unnested(node)
-    variable = scope.lookup(getattr(base, "name", None) or "")
+    if kind(base) != "ID":
+        scope.refuse(node, "only an array that has a name is indexed; give the pointer "
+                           "one, as in const T* p = …")
+    variable = scope.lookup(base.name)
     if variable is None:
-        scope.refuse(node, f"{getattr(base, 'name', 'this')!r} is not declared")
+        scope.refuse(node, f"{base.name!r} is not declared")
     if variable.kind == "unset":
         scope.refuse(node, f"the pointer {base.name!r} has no array yet; give it one, "
                            f"as in {base.name} = &x[k]")

@@ -18,7 +18,7 @@ from .tree import kind
 from .types import TRAITS, common_dtype, promote
 from .values import Typed, call, converted, literal, operand
 
-__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "combine",
+__all__ = ["BOOL", "COMPARISONS", "EXPRESSIONS", "as_type", "combine", "common_type",
            "decided"]
 
 BOOL = np.dtype(np.bool_)
@@ -136,9 +136,9 @@ def _parse_binary(scope: Scope, node: Any) -> Typed:
     while isinstance(chain[-1].left, type(node)) and not (
             chain[-1].left.op in _LOGICAL or _of_pointers(scope, chain[-1].left)):
         chain.append(chain[-1].left)
-    found = scope.typed(chain[-1].left)
+    found = scope.value(chain[-1].left)
     for inner in reversed(chain):
-        found = combine(scope, inner, inner.op, found, scope.typed(inner.right))
+        found = combine(scope, inner, inner.op, found, scope.value(inner.right))
     return found
 
 
@@ -173,6 +173,8 @@ def _perhaps_truths(scope: Scope, nodes: Iterable[Any]) -> list[ast.expr]:
 
 def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
     """Parse ``a op b`` in the type that C computes it in."""
+    if a.dtype.names is not None or b.dtype.names is not None:
+        return scope.grammar.operate(scope, node, op, (a, b))
     dtype = promote(a.dtype) if op in ("<<", ">>") else common_dtype(a.dtype, b.dtype)
     if op in _INTEGERS and (dtype.kind not in "iu" or b.dtype.kind not in "biu"):
         scope.refuse(node, f"the operator {op} takes integers, got {a.dtype} and "
@@ -198,6 +200,9 @@ def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
 
 def _parse_unary(scope: Scope, node: Any) -> Typed:
     """A sign, ``!``, ``~`` or sizeof."""
+    value = scope.value(node.expr) if node.op in ("!", "+", "-", "~") else None
+    if value is not None and value.dtype.names is not None:
+        return scope.grammar.operate(scope, node, node.op, (value,))
     if node.op == "!":
         return Typed(ast.UnaryOp(ast.Not(), scope.truth(node.expr)), BOOL)
     if node.op == "sizeof":
@@ -205,10 +210,9 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
             dtype = scope.dtype(node.expr) if kind(node.expr) == "Typename" \
                 else scope.value(node.expr).dtype
         return literal(dtype.itemsize, _UINT64)
-    if node.op not in ("+", "-", "~"):
+    if value is None:
         scope.refuse(node, _UNARY.get(node.op, f"the operator {node.op} is not "
                                                "understood here"))
-    value = scope.typed(node.expr)
     dtype = promote(value.dtype)
     if value.number is not None and node.op != "~":
         number = value.number if node.op == "+" else -value.number
@@ -224,24 +228,35 @@ def _parse_ternary(scope: Scope, node: Any) -> Typed:
     """Parse ``c ? a : b``, of which one side is computed."""
     with scope.perhaps():
         a, b = scope.value(node.iftrue), scope.value(node.iffalse)
-    if a.dtype != b.dtype and (a.dtype.names or b.dtype.names):
-        scope.refuse(node, "both sides of ?: must be structs of one type")
-    dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
+    dtype = common_type(scope, node, a, b)
     return Typed(ast.IfExp(scope.truth(node.cond), converted(a, dtype),
                            converted(b, dtype)), dtype)
+
+
+def common_type(scope: Scope, node: Any, a: Typed, b: Typed) -> np.dtype:
+    """The type of ``c ? a : b``."""
+    if a.dtype != b.dtype and (a.dtype.names or b.dtype.names):
+        scope.refuse(node, "both sides of ?: must be structs of one type")
+    return a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
 
 
 def _parse_cast(scope: Scope, node: Any) -> Typed:
     """Parse ``(T)x``."""
     if kind(node.to_type.type) != "TypeDecl":
         scope.refuse(node, "a cast to anything but a number is not understood here")
-    return as_type(scope, node, scope.typed(node.expr), scope.dtype(node.to_type))
+    return as_type(scope, node, scope.value(node.expr), scope.dtype(node.to_type))
+
+
+def _parse_typed(scope: Scope, node: Any) -> Typed:
+    """A value that is translated already: an operand of an operator of a struct."""
+    found: Typed = node
+    return found
 
 
 def as_type(scope: Scope, node: Any, value: Typed, dtype: np.dtype) -> Typed:
     """`value` cast to `dtype`."""
     if value.dtype != dtype and (value.dtype.names or dtype.names):
-        scope.refuse(node, "a struct converts to no other type; assign its members")
+        return scope.grammar.convert(scope, node, value, dtype)
     if value.dtype.kind == "c" and dtype.kind != "c":
         scope.refuse(node, "a complex number does not convert to a real one; take "
                            ".real() or .imag()")
@@ -280,4 +295,5 @@ _UNARY = {"&": "the address of a value is taken by a pointer, by atomics and by 
 EXPRESSIONS: dict[str, ExpressionParser] = {
     "Constant": _parse_constant, "ID": _parse_name, "BinaryOp": _parse_binary,
     "UnaryOp": _parse_unary, "TernaryOp": _parse_ternary, "Cast": _parse_cast,
+    "Typed": _parse_typed,
 }

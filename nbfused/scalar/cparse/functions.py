@@ -14,7 +14,8 @@ from ..parse.functions import parse_tree
 from ..source.definitions import Source
 from .expressions import as_type
 from .scope import Scope
-from .values import Typed, Variable, converted
+from .structs import from_names, leaf_names
+from .values import Typed, Variable, converted, store
 
 __all__ = ["Parameter", "build_function", "declare_parameter", "return_value"]
 
@@ -47,12 +48,19 @@ def declare_parameter(scope: Scope, p: Parameter) -> Variable:
 
 def build_function(scope: Scope, name: str, variables: Sequence[Variable], tree: Any,
                    last: list[ast.stmt], source: Source) -> Function:
-    """The function of a body, by way of the scalar language; `last` ends it."""
-    first = scope.unit.constants(scope, tree)
+    """The function of a body, by way of the scalar language; `last` ends it.
+
+    It takes the numbers of a struct, and returns those.
+    """
+    first, names = scope.unit.constants(scope, tree), list[str]()
+    for v in variables:
+        parts = leaf_names(scope, v)
+        names += parts
+        if v.dtype.names is not None:
+            first.append(ast.Assign([store(v.name)], from_names(v.dtype, parts)))
     with scope.block():
         body = [*first, *scope.body(tree.body.block_items or ()), *last]
-    return parse_tree(name, [v.name for v in variables], body, source,
-                      scope.unit.outside)
+    return parse_tree(name, names, body, source, scope.unit.outside, nested=True)
 
 
 def return_value(scope: Scope, node: Any, value: Typed,

@@ -15,7 +15,7 @@ from ...support.recursion import TOO_DEEP, deep_recursion
 from ..ir.nodes import Function
 from ..source.definitions import Source
 from . import bits, changes, elements, expressions, pointers, statements, structs
-from .calling import calls
+from .calling import calls, construction, operators
 from .control import loops, switches
 from .functions import Parameter, build_function, declare_parameter, return_value
 from .scope import Grammar, Scope
@@ -30,7 +30,8 @@ _GRAMMAR = Grammar(
     {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS,
      **changes.EXPRESSIONS, **pointers.EXPRESSIONS, **bits.EXPRESSIONS,
      **structs.EXPRESSIONS},
-    {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS})
+    {**loops.STATEMENTS, **statements.STATEMENTS, **switches.STATEMENTS},
+    operators.convert, operators.operate, construction.element)
 
 
 @lru_cache(maxsize=1024)
@@ -137,12 +138,13 @@ def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
     return np.asarray(value.number).astype(dtype)[()]
 
 
-def type_of(text: str, name: str, types: tuple[tuple[str, np.dtype], ...]) -> np.dtype:
-    """The dtype that a type is."""
-    unit = Unit(name, dict(types), "")
-    tree = unit.expression(f"({text})0")
-    scope = Scope(_GRAMMAR, unit, unit.sources["body"])
-    return scope.typed(tree.body.block_items[0].expr).dtype
+def type_of(text: str, name: str, types: tuple[tuple[str, np.dtype], ...],
+            preamble: str = "") -> np.dtype:
+    """The dtype that a type is: a number's, or a struct's."""
+    unit = Unit(name, dict(types), preamble)
+    tree = unit.expression(f"sizeof({text})")
+    return Scope(_GRAMMAR, unit, unit.sources["body"]).dtype(
+        tree.body.block_items[0].expr.expr)
 
 
 def _kernel(unit: Unit, tree: Any, params: Sequence[Parameter],
@@ -154,8 +156,8 @@ def _kernel(unit: Unit, tree: Any, params: Sequence[Parameter],
     outs = [v for v, p in zip(variables, params, strict=True)
             if p.written and not p.raw]
     if result is not None:
-        scope.leave = lambda node: return_value(scope, node, scope.typed(node.expr),
-                                                result)
+        scope.leave = lambda node: return_value(scope, node.expr,
+                                                scope.value(node.expr), result)
     else:
         scope.leave = lambda node: _return_outputs(scope, node, outs)
     return build_function(scope, unit.name, variables, tree, _results(outs), source)

@@ -14,6 +14,7 @@ from ...support.records import record
 from ..source.definitions import Source
 from .spelling import AUTO
 from .tree import kind
+from .types import is_array
 from .unit import Unit
 from .values import Typed, Variable, call, constant
 
@@ -29,10 +30,25 @@ Last = Callable[[], list[ast.stmt]]
 
 @record(frozen=True)
 class Grammar:
-    """A parser for each type of node, by the name of its class."""
+    """A parser for each type of node, by the name of its class.
+
+    Attributes
+    ----------
+    expressions, statements
+        The parsers.
+    convert
+        Converts a value to a struct, or from one.
+    operate
+        Applies an operator of which an operand is a struct.
+    initial
+        The value that a variable of some type begins with, which may be a list.
+    """
 
     expressions: Mapping[str, ExpressionParser]
     statements: Mapping[str, StatementParser]
+    convert: Callable[[Scope, Any, Typed, np.dtype], Typed]
+    operate: Callable[[Scope, Any, str, Sequence[Typed]], Typed]
+    initial: Callable[[Scope, Any, np.dtype], Typed]
 
 
 @record
@@ -177,6 +193,9 @@ class Scope:
     def typed(self, node: Any) -> Typed:
         """The number that a C expression is."""
         value = self.value(node)
+        if is_array(value.dtype):
+            self.refuse(node, "an array stands where a number is expected; take one of "
+                              "its elements, as in p.v[k]")
         if value.dtype.names is not None:
             self.refuse(node, "a struct stands where a number is expected; take one of "
                               f"its members: {', '.join(value.dtype.names)}")

@@ -14,7 +14,9 @@ import numpy as np
 from ..source.resolve import Operation
 from .bits import copied, stored_as
 from .calling.calls import arguments, effects_of
+from .calling.construction import element, first_value
 from .calling.lambdas import declare_lambda
+from .calling.operators import compound
 from .calling.printing import parse_printf
 from .cuda.functions import ATOMICS
 from .elements import pointee
@@ -22,8 +24,8 @@ from .expressions import as_type, combine, decided
 from .pointers import address, declare_pointer, element_of, move_pointer
 from .scope import Scope, StatementParser
 from .spelling import REFERENCE
-from .structs import element, flat, from_list, leaf_names, member_of, owner
-from .tree import has_atomics, kind
+from .structs import flat, leaf_names, with_part
+from .tree import has_atomics, is_list, kind
 from .values import (
     Typed,
     Variable,
@@ -31,10 +33,8 @@ from .values import (
     constant,
     converted,
     literal,
-    member,
     store,
     subscript,
-    zero,
 )
 
 __all__ = ["STATEMENTS"]
@@ -81,11 +81,11 @@ def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
         node = copy.copy(node)
         node.init = called.result
         return [*called.statements, *_parse_declaration(scope, node)]
-    listed = kind(node.init) == "InitList"
-    value = None if node.init is None or listed else scope.value(node.init)
+    unset = node.init is None or is_list(node.init)
+    value = None if unset else scope.value(node.init)
     dtype = scope.dtype(node, value)
-    start = from_list(scope, node, dtype, node.init.exprs) if listed else value
-    start = as_type(scope, node, start or zero(dtype), dtype)
+    start = as_type(scope, node, value, dtype) if value is not None else \
+        first_value(scope, node, node.init, dtype)
     fixed = "const" in node.quals
     target = scope.declare(node.name, dtype, constant=fixed,
                            number=start.number if fixed else None)
@@ -131,7 +131,7 @@ def _local_array(scope: Scope, node: Any) -> list[ast.stmt]:
     shape, dtype = _extents(scope, node), scope.dtype(node)
     given = list(getattr(node.init, "exprs", () if node.init is None
                          else (node.init,)))
-    values = [zero(dtype) if v is None else element(scope, v, dtype)
+    values = [first_value(scope, node, v, dtype)
               for v in _fill(scope, node, given, shape)]
     array = scope.declare(node.name, dtype, "local", shape, "const" in node.quals)
     if dtype.names is None:
@@ -211,16 +211,20 @@ def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
     moved = _moves(scope, node)
     if moved is not None:
         return moved
+    operator = compound(scope, node)
+    if operator is not None:
+        return scope.statement(operator)
     if kind(right) == "Assignment":
         first, right = scope.statement(right), right.lvalue
     called = effects_of(scope, right)
     if called is not None:
         first, right = [*first, *called.statements], called.result
-    value = scope.value(right)
+    value = element(scope, right, scope.value(node.lvalue).dtype) if is_list(
+        right) else scope.value(right)
     if node.op != "=":
         _check_once(scope, node.lvalue)
-        value = combine(scope, node, node.op[:-1], scope.typed(node.lvalue),
-                        scope.typed(right))
+        value = combine(scope, node, node.op[:-1], scope.value(node.lvalue),
+                        scope.value(right))
     return [*first, _put(scope, node, node.lvalue, value)]
 
 
@@ -252,10 +256,11 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
     bits = stored_as(scope, node, target, value)
     if bits is not None:
         return _put(scope, node, *bits)
+    whole = with_part(scope, node, target, value)
+    if whole is not None:
+        return _put(scope, node, *whole)
     if kind(target) == "ArrayRef" or (kind(target) == "UnaryOp" and target.op == "*"):
         return _put_element(scope, node, target, value)
-    if kind(target) == "StructRef":
-        return _put_member(scope, node, target, value)
     if kind(target) != "ID":
         scope.refuse(node, "only variables and elements are assigned")
     variable = scope.lookup(target.name)
@@ -268,18 +273,6 @@ def _put(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
         scope.refuse(node, f"{target.name!r} is an input or const; copy it to a "
                            "variable of its own to change it")
     return _assign(scope, node, variable, value)
-
-
-def _put_member(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
-    """Store to a member: the struct gets a new value, as a tuple would."""
-    place = member_of(scope, target)
-    whole = scope.value(owner(target))
-    names = whole.dtype.names or ()
-    parts = [member(whole, k).node for k in range(len(names))]
-    parts[names.index(target.field.name)] = converted(
-        as_type(scope, node, value, place.dtype), place.dtype)
-    return _put(scope, node, owner(target),
-                Typed(ast.Tuple(parts, ast.Load()), whole.dtype))
 
 
 def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt:
@@ -373,8 +366,7 @@ def _parse_jump(scope: Scope, node: Any) -> list[ast.stmt]:
     """Parse ``break`` and ``continue``; outside a loop the latter ends the element."""
     if not scope.before_continue:
         if kind(node) == "Break":
-            scope.refuse(node, "break stands outside a loop; return ends the "
-                               "element")
+            scope.refuse(node, "break stands outside a loop; return ends the element")
         return scope.leave(node)
     if kind(node) == "Break":
         return [ast.Break()]

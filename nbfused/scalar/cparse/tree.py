@@ -5,21 +5,28 @@ pycparser is imported when a text is parsed only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from .cuda.functions import ATOMICS
-from .spelling import REFERENCE
+from .spelling import DEFAULT, LIST, METHOD, NEW, REFERENCE, SELF, Spelling
 
 #: The arguments of a call that the function may write to.
 Changes = Callable[[Any], Sequence[Any]]
 
-__all__ = ["has_atomics", "kind", "memory_stores", "moves", "stores", "walk"]
+__all__ = ["has_atomics", "is_list", "kind", "memory_stores", "moves", "name_members",
+           "owner_of", "stores", "walk"]
 
 
 def kind(node: Any) -> str:
     """The name of a node's class."""
     return type(node).__name__
+
+
+def is_list(node: Any) -> bool:
+    """True for values in braces."""
+    return kind(node) == "InitList" or (
+        kind(node) == "FuncCall" and getattr(node.name, "name", "") == LIST)
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -104,3 +111,67 @@ def has_atomics(node: Any, changes: Changes) -> bool:
     """True if a tree has calls that write: atomic ones, and those of `changes`."""
     return any(kind(n) == "FuncCall" and (
         getattr(n.name, "name", "") in ATOMICS or changes(n)) for n in walk(node))
+
+
+# Functions of structs -----------------------------------------------------------------
+
+
+def owner_of(function: Any, spelling: Spelling) -> str:
+    """The struct that a function is of; empty for another function."""
+    name = function.decl.name
+    for prefix in (NEW, DEFAULT):
+        if name.startswith(prefix):
+            return str(name.removeprefix(prefix))
+    if name in spelling.statics:
+        return spelling.statics[name]
+    args = function.decl.type.args
+    first: Any = args.params[0] if args is not None else None
+    if getattr(first, "name", "") != SELF:
+        return ""
+    (own,) = first.type.type.names
+    return spelling.instances.get(own, (own, ()))[0]
+
+
+def name_members(function: Any, members: Set[str],
+                 methods: Mapping[str, str]) -> None:
+    """Make ``__self.a`` of the names of members, where no variable hides them.
+
+    A constructor returns the struct.
+    """
+    from pycparser.c_ast import ID
+
+    args = function.decl.type.args
+    hidden = {d.name for d in args.params} if args is not None else set()
+    _name_inside(function.body, members, methods, hidden)
+    for node in walk(function.body) if function.decl.name.startswith(NEW) else ():
+        if kind(node) == "Return" and node.expr is None:
+            node.expr = ID(SELF, node.coord)
+
+
+def _name_inside(node: Any, members: Set[str], methods: Mapping[str, str],
+                 hidden: set[str]) -> None:
+    """Rewrite what is below a node; what it declares is `hidden` after it."""
+    from pycparser.c_ast import ID, StructRef
+
+    opens = kind(node) in ("Compound", "For")
+    inside = set(hidden) if opens else hidden
+    for place in node.__slots__[:-2]:
+        value = getattr(node, place)
+        if place == "field" or not (isinstance(value, list) or hasattr(value, "coord")):
+            continue
+        found = []
+        for child in value if isinstance(value, list) else [value]:
+            name = child.name if kind(child) == "ID" else ""
+            called = kind(node) == "FuncCall" and place == "name"
+            if called and name in methods and name not in inside:
+                own = ID(SELF, child.coord)
+                child = StructRef(own, ".", child, child.coord) if methods[
+                    name].startswith(METHOD) else ID(methods[name], child.coord)
+            elif name in members and name not in inside:
+                child = StructRef(ID(SELF, child.coord), ".", child, child.coord)
+            elif hasattr(child, "coord"):
+                _name_inside(child, members, methods, inside)
+            found.append(child)
+        setattr(node, place, found if isinstance(value, list) else found[0])
+    if kind(node) == "Decl":
+        hidden.add(node.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from ...support.dtypes import DTYPES, TYPES
 from ...support.records import record
 from ..typing.promotion import compute_dtype
 
-__all__ = ["ALIASES", "INT64", "TRAITS", "WORDS", "Trait", "common_dtype",
-           "promote", "type_name"]
+__all__ = ["ALIASES", "INT64", "TRAITS", "WORDS", "Trait", "array_dtype",
+           "common_dtype", "is_array", "promote", "struct_dtype", "struct_name",
+           "type_name", "type_text"]
 
 _INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -79,3 +81,37 @@ def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
         parts = [np.empty(0, d).real.dtype for d in (a, b) if d.kind in "fc"]
         return np.result_type(np.complex64, *parts)
     return max((d for d in (a, b) if d.kind == "f"), key=lambda d: d.itemsize)
+
+
+def struct_dtype(name: str, members: Sequence[tuple[str, np.dtype]]) -> np.dtype:
+    """The dtype of a struct, which has its name as the title of the first member.
+
+    So two structs of the same members are two types, as in C++.
+    """
+    fields: list[Any] = list(members)
+    if name:
+        fields[0] = (name, members[0][0]), members[0][1]
+    return np.dtype(fields, align=True)
+
+
+def struct_name(dtype: np.dtype) -> str:
+    """The name of a struct; empty for a number, or a struct without a name."""
+    if dtype.names is None or dtype.fields is None:
+        return ""
+    title = dtype.fields[dtype.names[0]][2:]
+    return str(title[0]) if title else ""
+
+
+def array_dtype(dtype: np.dtype, size: int) -> np.dtype:
+    """The dtype of an array that is a member of a struct: a struct of its elements."""
+    return struct_dtype(f"[{size}]", [(str(k), dtype) for k in range(size)])
+
+
+def is_array(dtype: np.dtype) -> bool:
+    """True of the dtype of an array that is a member."""
+    return struct_name(dtype).startswith("[")
+
+
+def type_text(dtype: np.dtype) -> str:
+    """A type as errors name it."""
+    return str(dtype) if dtype.names is None else struct_name(dtype) or "a struct"

@@ -10,13 +10,14 @@ import numpy as np
 
 from ...errors import ScalarSyntaxError
 from ...support.dtypes import DTYPES
+from ..parse.elements import MOST_ELEMENTS
 from ..source.definitions import Source
 from ..source.resolve import Operation
 from .cuda.functions import ATOMICS
 from .cuda.texts import CUDA_FUNCTIONS, CUDA_TEXT, vector_types
-from .spelling import CUDA, REFERENCE, Spelling, respell
-from .tree import kind, stores, walk
-from .types import ALIASES, type_name
+from .spelling import CUDA, METHOD, OPERATOR, REFERENCE, Spelling, plain_name, respell
+from .tree import kind, name_members, owner_of, stores, walk
+from .types import ALIASES, array_dtype, struct_dtype, struct_name, type_name, type_text
 
 __all__ = ["Unit"]
 
@@ -31,6 +32,8 @@ ALLOWED = ("Understood are arithmetic, casts, comparisons, && || ! ?:, declarati
            "has, a Python body or, on cuda, nf.RawKernel can do")
 
 _DECLARATIONS = ("Typename", "TypeDecl", "ArrayDecl", "PtrDecl", "Decl")
+#: By the name of ``P<T>`` in C++, which the dtype of one has, the struct and its types.
+_INSTANCES: dict[str, tuple[str, tuple[np.dtype, ...]]] = {}
 
 
 class Unit:
@@ -48,6 +51,12 @@ class Unit:
         Text by the name of the file that pycparser is given.
     functions
         The functions of the preamble by their names; some have one name.
+    templates
+        The parameters of those that are templates, as in `Spelling.templates`.
+    settled
+        The parameters that are references and do not change.
+    structs
+        The structs of the preamble by their names.
     globals
         The constants of the preamble.
     lambdas
@@ -64,6 +73,9 @@ class Unit:
         self.spelling = Spelling()
         self.spelling.types |= set(types)
         self.functions: dict[str, list[Any]] = {}
+        self.templates: dict[Any, Mapping[str, str | None]] = {}
+        self.settled: set[Any] = set()
+        self.structs: dict[str, Any] = {}
         self.globals: dict[str, Any] = {}
         self.lambdas: dict[str, Any] = {}
         self.open: list[Any] = []
@@ -91,9 +103,10 @@ class Unit:
         respelled = respell(self.spelling, self.sources["body"])
         outside = "".join(f'#line 1 "{name}"\n{t}\n' for name, t in texts.items())
         files = {id(s): name for name, s in self.sources.items()}
-        outside += "".join(
-            f'#line {c.source[1]} "{files[id(c.source[0])]}"\n{c.text}\n'
-            for c in self.spelling.captures.values())
+        apart = [(c.text, *c.source) for c in self.spelling.captures.values()]
+        apart += [(h.text, h.source, h.line) for h in self.spelling.hoisted]
+        outside += "".join(f'#line {line} "{files[id(source)]}"\n{found}\n'
+                           for found, source, line in apart)
         words = re.findall(r"\w+", outside + before + respelled)
         named = sorted(self.spelling.types.intersection(words))
         typedefs = "".join(f"typedef int {t}; " for t in named)
@@ -107,19 +120,52 @@ class Unit:
             elif kind(node) == "Typedef" and node.coord.file == "preamble":
                 self.types[node.name] = self.dtype(node.type, self.types)
             elif kind(node) == "Decl" and kind(node.type) == "Struct":
-                self.types[node.type.name] = self.dtype(node.type, self.types)
+                self._keep_struct(node.type)
             elif kind(node) == "Decl" and kind(node.type) != "FuncDecl":
                 self._keep_constant(node)
+        self._settle_references()
         return self.functions.pop(KERNEL)[0]
 
     def _keep_function(self, node: Any) -> None:
         """Keep a function; those of one name differ in what they take."""
-        name = node.decl.name
-        if name in self.functions and name in self.spelling.templates:
-            self.refuse(node, f"{name}() is defined twice, once as a template; give "
-                              "one of them another name, or choose by if constexpr "
-                              "(std::is_same<T, float>::value)")
-        self.functions.setdefault(name, []).append(node)
+        params = self.spelling.templates.get(node.decl.name)
+        if params is not None:
+            self.templates[node] = params
+        node.decl.name = plain_name(node.decl.name)
+        self.functions.setdefault(node.decl.name, []).append(node)
+
+    def _keep_struct(self, node: Any) -> None:
+        """Keep a struct, or a template of one."""
+        self.structs[node.name] = node
+        if not self.spelling.structs[node.name].params:
+            self.types[node.name] = self.dtype(node, self.types)
+
+    def _settle_references(self) -> None:
+        """Make values of the references that their functions do not change.
+
+        The members of structs are told from variables in their functions first.
+        """
+        found = [f for functions in self.functions.values() for f in functions]
+        for node in (n for f in found for n in walk(f.body)):
+            if kind(node) == "Struct" and node.decls and getattr(
+                    self.spelling.structs.get(node.name), "functions", False):
+                self._keep_struct(node)  # of a body, whose functions stand beside it
+        for function in found:
+            own = owner_of(function, self.spelling)
+            if own in self.structs:
+                name_members(function, {m.name for m in self.structs[own].decls},
+                             self.spelling.structs[own].methods)
+        references = [(f, d) for f in found if f.decl.type.args is not None
+                 for d in f.decl.type.args.params if REFERENCE in d.quals]
+        while True:  # what one function does not change, its callers may not change
+            settled = [d for f, d in references
+                       if d not in self.settled and ("const" in d.quals or
+                       d.name not in stores(f.body, self.changes))]
+            if not settled:
+                return
+            self.settled.update(settled)
+            for d in settled:
+                d.quals.remove(REFERENCE)
 
     def _keep_constant(self, node: Any) -> None:
         """Keep a constant of the preamble for the functions that name it."""
@@ -171,15 +217,20 @@ class Unit:
 
     def changes(self, node: Any) -> list[Any]:
         """The arguments that a call may write to: references, pointers not to const."""
+        args = list(node.args.exprs) if node.args is not None else []
         name = str(getattr(node.name, "name", ""))
+        if kind(node.name) == "StructRef":
+            name, args = METHOD + node.name.field.name, [node.name.name, *args]
+        if name == "memcpy":
+            return args[:1]
         if name in self.spelling.lambdas:
             return self._changes_around(self.spelling.lambdas[name])
         name, given = self.spelling.explicit.get(name, (name, ()))
-        targets = self.functions.get(name) or self.functions.get(CUDA + name) or []
-        if node.args is None:
-            return []
-        return [a for target in targets if target.decl.type.args is not None
-                for a, d in zip(node.args.exprs[given.count(None):],
+        targets = self.functions.get(name) or self.functions.get(CUDA + name)
+        if targets is None and kind(node.name) == "ID":  # perhaps of a struct
+            targets, args = self.functions.get(f"{OPERATOR}call"), [node.name, *args]
+        return [a for target in targets or () if target.decl.type.args is not None
+                for a, d in zip(args[given.count(None):],
                                 target.decl.type.args.params, strict=False)
                 if REFERENCE in d.quals or (kind(d.type) in ("PtrDecl", "ArrayDecl")
                                             and "const" not in d.type.type.quals)]
@@ -217,7 +268,7 @@ class Unit:
         inner = node
         while kind(inner) in _DECLARATIONS:
             inner = inner.type
-        if kind(inner) == "Struct" and inner.decls:
+        if kind(inner) == "Struct" and (inner.decls or inner.name in self.structs):
             return self._struct(inner, types, source)
         if kind(inner) != "IdentifierType":
             self.refuse(node, "only arithmetic types and structs of these are "
@@ -226,14 +277,49 @@ class Unit:
         return self.named_dtype(node, name, types, source)
 
     def _struct(self, node: Any, types: Mapping[str, np.dtype],
-                source: Source | None) -> np.dtype:
+                source: Source | None, name: str = "") -> np.dtype:
         """The dtype of a struct: its members by their names."""
-        for m in node.decls:
-            if kind(m) != "Decl" or kind(m.type) != "TypeDecl" or m.init is not None:
-                self.refuse(m, "the members of a struct are numbers and structs, "
-                               "without arrays, pointers and initial values", source)
-        return np.dtype([(m.name, self.dtype(m, types, source)) for m in node.decls],
-                        align=True)
+        for m in node.decls or ():
+            if kind(m) != "Decl" or kind(m.type) not in ("TypeDecl", "ArrayDecl"):
+                self.refuse(m, "the members of a struct are numbers, structs and arrays"
+                               " of these, and no pointers; pass a pointer to the "
+                               "function that reads from it", source)
+        if not node.decls:
+            self.refuse(node, f"the struct {node.name} has no member that is a number; "
+                              "write its functions as functions of their own", source)
+        return struct_dtype(name or node.name or "", [
+            (m.name, self._member(m, m.type, self.dtype(m, types, source)))
+            for m in node.decls])
+
+    def _member(self, node: Any, type_: Any, dtype: np.dtype) -> np.dtype:
+        """The dtype of a member, which may be an array."""
+        if kind(type_) != "ArrayDecl":
+            return dtype
+        size = type_.dim
+        if kind(size) == "ID" and size.name in self.globals:
+            size = self.globals[size.name].init
+        if kind(size) != "Constant" or not size.value.isdigit() or \
+                not 0 < int(size.value) <= MOST_ELEMENTS:
+            self.refuse(node, f"the size of the member {node.name!r} must be a number "
+                              f"from 1 to {MOST_ELEMENTS} that is written here")
+        return array_dtype(self._member(node, type_.type, dtype), int(size.value))
+
+    def instance(self, node: Any, name: str, given: Sequence[np.dtype],
+                 source: Source | None = None) -> np.dtype:
+        """The dtype that the template of a struct is for some types."""
+        if name not in self.structs:
+            self.refuse(node, f"the struct {name} is not defined", source)
+        shown = f"{name}<{', '.join(map(type_text, given))}>"
+        params = self.spelling.structs[name].params
+        found = self._struct(self.structs[name], {
+            **self.types, **dict(zip(params, given, strict=True))}, source, shown)
+        _INSTANCES[shown] = name, tuple(given)
+        return found
+
+    def struct_of(self, dtype: np.dtype) -> tuple[str, tuple[np.dtype, ...]]:
+        """The struct that a dtype is of, and the types for its template."""
+        name = struct_name(dtype)
+        return _INSTANCES.get(name, (name, ()))
 
     def named_dtype(self, node: Any, name: str, types: Mapping[str, np.dtype],
                     source: Source | None = None) -> np.dtype:
@@ -243,6 +329,10 @@ class Unit:
             equal = self.named_dtype(node, same, types, source) == self.named_dtype(
                 node, other, types, source)
             return self.named_dtype(node, then if equal else orelse, types, source)
+        if name in self.spelling.instances:
+            struct, names = self.spelling.instances[name]
+            return self.instance(node, struct, [
+                self.named_dtype(node, n, types, source) for n in names], source)
         found = types.get(name) or ALIASES.get(name)
         if found is None:
             self.refuse(node, f"the type {name!r} has no dtype", source)

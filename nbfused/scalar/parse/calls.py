@@ -107,6 +107,8 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
                    keywords: dict[str, Values]) -> Values:
     """The results of a scalar function."""
     pyfunc = python_function(target)
+    if isinstance(target, Function):
+        args = tuple(leaves(args))  # its parameters are numbers
     written = any(_needs_inlining(scope, v) for v in (*args, *keywords.values())) or \
         bool(pyfunc and literal_parameters(pyfunc))
     function = None if pyfunc and written else _parsed(scope, target)

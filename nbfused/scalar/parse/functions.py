@@ -189,7 +189,7 @@ def _is_value(target: Any) -> bool:
 def from_tree(found: Definition, outside: Mapping[str, Any],
               values: Mapping[str, Values] | None = None,
               given: Mapping[str, Any] | None = None, *,
-              returns: bool = True) -> Function:
+              returns: bool = True, nested: bool = False) -> Function:
     """The scalar function of a definition whose tree is at hand.
 
     Parameters
@@ -201,6 +201,8 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
         What is assigned before the body begins.
     given, returns
         The `parameters` and `returns` of `parse`.
+    nested
+        Whether a returned tuple may hold tuples.
     """
     values = values or {}
     node = found.node
@@ -212,7 +214,7 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
     scope.env.update({n: whole_arrays(flat, v) for n, v in flat.values.items()})
     scope.emitter.alone.update(flat.alone)
     tree = parse_body(scope, node, returns)
-    results = _flat(scope, node, tree)
+    results = _flat(scope, node, tree, nested)
     block = Block(tuple(scope.emitter.statements), tuple(results))
     function = shallow(Function(found.name, flat.names, block, found.source.file,
                                 node.lineno, shape=numbered(tree, 0)[0]))
@@ -225,7 +227,8 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
 
 
 def parse_tree(name: str, params: Sequence[str], body: Sequence[ast.stmt],
-               source: Source, outside: Mapping[str, Any] | None = None) -> Function:
+               source: Source, outside: Mapping[str, Any] | None = None,
+               nested: bool = False) -> Function:
     """The scalar function whose statements are `body`.
 
     Parameters
@@ -238,6 +241,8 @@ def parse_tree(name: str, params: Sequence[str], body: Sequence[ast.stmt],
         What the lines are lines of.
     outside : mapping, optional
         What names stand for that the body does not assign; default: the vocabulary.
+    nested
+        Whether a returned tuple may hold tuples.
     """
     arguments = ast.arguments(posonlyargs=[], args=[ast.arg(p) for p in params],
                               kwonlyargs=[], kw_defaults=[], defaults=[])
@@ -246,13 +251,13 @@ def parse_tree(name: str, params: Sequence[str], body: Sequence[ast.stmt],
     node.lineno, node.col_offset = 1, 0
     ast.fix_missing_locations(node)
     return from_tree(Definition(name, node, source),
-                     Vocabulary() if outside is None else outside)
+                     Vocabulary() if outside is None else outside, nested=nested)
 
 
-def _flat(scope: Scope, node: ast.AST, results: Values) -> list[Value]:
+def _flat(scope: Scope, node: ast.AST, results: Values, nested: bool) -> list[Value]:
     """The results of a function that is no part of another."""
     for r in results if isinstance(results, tuple) else ():
-        if isinstance(r, tuple):
+        if isinstance(r, tuple) and not nested:
             raise scope.error(node, "a returned tuple must not hold a tuple; "
                                     "return a flat one")
     flat = leaves(results)

@@ -66,6 +66,29 @@ __device__ int width(double a) { return width((float)a) + 100; }
 __device__ int width(int a, int b) { return width(a) - b; }
 __device__ unsigned drawn(unsigned& s) {
     s = s * 1664525u + 1013904223u; return s >> 8; }
+template <typename T> struct Best {
+    T value; int at = -1;
+    __device__ Best() : value(0) {}
+    __device__ Best(T v, int k) : value(v), at(k) {}
+    __device__ T twice() const { return value * 2; }
+    __device__ void shift(int k) { at ^= k; value += T(k & 3); }
+    __device__ int next() { shift(5); return at++ & 63; }
+    __device__ Best operator+(const Best& o) const {
+        return Best(value + o.value, at ^ o.at); }
+    __device__ bool operator<(const Best& o) const { return value < o.value; }
+    __device__ Best& operator+=(const Best& o) {
+        value -= o.value; at += 2; return *this; }
+};
+template <typename T> __device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
+    if (a.at == -1) return b;
+    return a < b ? a : Best<T>(b.value, a.at & 31); }
+template <typename A, typename B> struct Two { A one; B two; };
+template <typename A, typename B> __device__ Two<B, A> swapped(Two<A, B> v) {
+    return Two<B, A>{v.two, v.one}; }
+struct Row {
+    int v[3] = {1, 2};
+    __device__ int sum(int by = 3) const {
+        int s = 0; for (int k = 0; k < 3; k++) s = s * by + v[k]; return s; } };
 __constant__ int TABLE[5] = {7, -3, 12, 0, 5};
 """
 INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
@@ -93,7 +116,8 @@ class Program:
     def statement(self, depth: int) -> str:
         kind = self.random.choice(
             ["declare", "declare", "assign", "if", "for", "while", "switch", "pair",
-             "call", "alias", "change", "pointer", "lambda", "pairs", "drawn"]
+             "call", "alias", "change", "pointer", "lambda", "pairs", "drawn", "best",
+             "best"]
             if depth else ["declare", "assign", "pair"])
         return getattr(self, f"{kind}_")(depth)
 
@@ -233,6 +257,34 @@ class Program:
             f"for (int q = 0; q < 3; q++) {{ {v}[q].b += q; {v}[2].a -= {v}[q].a; }}",
             f"{v}[2] = turned({v}[0]); moved(&{v}[1], {v}[2].b & 7); {k} = {v}[1].b;",
             f"Pair {k}_ = {v}[0]; {v}[0] = {v}[1]; {v}[1] = {k}_; {k} = {v}[1].b & 3;"])
+
+    def best_(self, depth: int) -> str:
+        """Templates of structs, with their functions and operators."""
+        a, b, k = self.name(), self.name(), self.name()
+        t, cast, value = self.random.choice([
+            ("int", "(int)", self.integer(1)), ("float", "(float)", self.floating(1)),
+            ("double", "(double)", self.floating(1))])
+        text = (f"Best<{t}> {a}({cast}({value}), (int)({self.integer(0)})), {b}; "
+                f"int {k} = {a}.next(); ")
+        text += self.random.choice([
+            f"{b} = better({a}, Best<{t}>({cast}({k}), 7)) + {b};",
+            f"if ({a} < Best<{t}>(3, {k})) {{ {b} += {a}; {b}.shift({k}); }}",
+            f"for (int q = 0; q < 3; q++) {{ {b} = better({b}, {a} + {b}); "
+            f"{a}.shift(q); if ({b} < {a}) {k} ^= {b}.next(); }}",
+            f"Best<{t}> {b}_[2] = {{{a}, {{2, {k}}}}}; {b} = {b}_[1] + {b}_[0]; "
+            f"{b}_[{k} & 1] = better({b}_[1], {b}); {k} += {b}_[0].at;",
+            f"Two<{t}, Best<{t}>> {b}_{{{cast}({k}), {a}}}; {b} += "
+            f"swapped({b}_).one; {b}_.two.value += {b}_.one; {a} = {b}_.two;",
+            f"Row {b}_, {b}r = {b}_; {b}_.v[{k} & 1] = {k} & 7; {b}_.v[2] += "
+            f"{b}_.v[0]; {b}r = {b}_.v[0] > 3 ? {b}_ : {b}r; {b}r.v[1]--; "
+            f"{k} ^= {b}_.sum() + {b}r.sum({k} & 3);",
+            f"auto {b}_ = [=](Best<{t}> v) {{ return v + {a}; }}; {b} = {b}_({b}); "
+            f"{b} = {self.condition(0)} ? {b}_({b}) : better({b}, {a});"])
+        self.whole += [k, f"{a}.at", f"{b}.at"]
+        places = self.whole if t == "int" else self.real
+        places += [f"{b}.value", f"{a}.twice()"]
+        self.constant.add(f"{a}.twice()")
+        return text
 
     def alias_(self, depth: int) -> str:
         name, other = self.name(), self.name()

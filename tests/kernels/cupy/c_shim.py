@@ -13,6 +13,7 @@ SHIM = """
 #include <type_traits>
 using namespace std;
 #define __device__
+#define __host__
 #define __forceinline__ inline
 int __popc(unsigned v) { return __builtin_popcount(v); }
 int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
@@ -41,5 +42,7 @@ float __int_as_float(int x) { return bit_cast<float>(x); }
 float __uint_as_float(unsigned x) { return bit_cast<float>(x); }
 long long __double_as_longlong(double x) { return bit_cast<long long>(x); }
 double __longlong_as_double(long long x) { return bit_cast<double>(x); }
+struct float2 { float x, y; };
+float2 make_float2(float x, float y) { return {x, y}; }
 struct Index { long long n; long long size() const { return n; } };
 """

@@ -13,6 +13,7 @@ import nbfused as nf
 from nbfused.kernels import ElementwiseKernel
 from tests.kernels.cupy.c_preambles import PREAMBLES
 from tests.kernels.cupy.c_shim import SHIM
+from tests.kernels.cupy.c_structs import STRUCTS
 
 C = {"float32": "float", "float64": "double", "int8": "signed char", "int16": "short",
      "int32": "int", "int64": "long long", "uint8": "unsigned char",
@@ -240,7 +241,7 @@ def cases():
     """Name, types of x, y, j and z, body, preamble."""
     for name, body in FLOATS.items():
         yield name, ("float32", "float32", "int32", "float32"), body, ""
-    for name, (preamble, body) in PREAMBLES.items():
+    for name, (preamble, body) in {**PREAMBLES, **STRUCTS}.items():
         types = ("float32", "float32", "int32", "float32")
         yield f"preamble {name}", types, body, preamble
     for a, b in (("int8", "int8"), ("uint8", "int16"), ("int32", "uint32"),

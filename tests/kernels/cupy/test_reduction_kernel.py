@@ -237,7 +237,7 @@ def test_what_is_no_type_to_reduce_in(x):
         ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0,
                         reduce_type=3)  # type: ignore[arg-type]
     kernel = ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0, reduce_type="foo")
-    with pytest.raises(DefinitionError, match="letter of a parameter, got 'foo'"):
+    with pytest.raises(DefinitionError, match=r"preamble defines.*; got 'foo'"):
         kernel(x)
 
 

@@ -111,17 +111,29 @@ def test_narrow_numbers_are_added_in_wide_ones(device):
     assert float(nf.to_numpy(hessian(w))[0]) == 8192.0
 
 
-def test_third_derivatives_are_refused_not_dropped(device):
-    op = OPS["neighbours"][0]
-    shift = nf.array(np.ones(3), device=device)
+@pytest.mark.parametrize("name", sampled(OPS, "neighbours", "total"))
+def test_third_derivatives_are_differences_of_second_ones(name, device):
+    op = OPS[name][0]
+    arrays, more = data(name, device)
+    nf.testing.gradcheck(lambda *args: op(*args, *more), arrays, order=3, samples=3,
+                         place=lambda a: nf.array(a, device=device))
 
-    def twice(x):
-        return nf.grad(lambda x: nf.grad(lambda x: op(x, shift).sum())(x).sum())(x)
 
-    x = nf.array(np.ones(3), device=device)
-    assert nf.to_numpy(twice(x)).shape == (3,)
-    with refused(NotDifferentiableError, "neighbours: ", "has two derivatives"):
-        nf.grad(lambda x: twice(x).sum())(x)
+def test_derivatives_of_any_order(device):
+    """Of exp(w x) x, of which the n-th derivative by x is known."""
+    @nf.rawkernel(differentiable=True)
+    def grown(x, w, y):
+        i = nf.grid(1)
+        y[i] = nf.exp(w[i] * x[i]) * x[i]
+
+    op = grown.as_op(outputs={"y": "x"}, grid=1, block=3)
+    x, w = np.array([0.3, 0.5, -0.8]), np.array([1.5, -2.0, 0.7])
+    function = lambda x: op(x, nf.array(w, device=device))  # noqa: E731
+    for n in range(1, 5):
+        function = (lambda f: nf.grad(lambda x: f(x).sum()))(function)
+        np.testing.assert_allclose(
+            nf.to_numpy(function(nf.array(x, device=device))),
+            np.exp(w * x) * (w**n * x + n * w ** (n - 1)), rtol=1e-12)
 
 
 def test_rules_by_hand_are_refused():

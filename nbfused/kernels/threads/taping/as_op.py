@@ -36,6 +36,8 @@ from ..pairs import gradient_buffer, in_dtypes_of, unpaired
 from ..recording.places import counted_kernel, needed_before, record_places
 from ..second import Moving
 from ..views import Dual, ViewType, is_floating
+from .derived import Call as Launch
+from .derived import needed_leaves
 from .leaves import Layout, layout_of
 from .op_nodes import Call, OpChange, OpGradient, OpLaunch
 
@@ -315,6 +317,26 @@ class KernelOp:
         self.launch(self.kernel.second, call.layout, {**plain, **bent, **bars}, plain,
                     call.places)
         return in_dtypes_of(changes, plain)
+
+    def as_launch(self, call: Call, plain: Mapping[str, Any],
+                  changed: tuple[str, ...]) -> Launch:
+        """The launch of a call, as one that is recorded: outputs are arguments."""
+        layout, outputs = call.layout, tuple(self.outputs)
+        trees = {**dict(layout.trees), **dict(zip(outputs, outputs, strict=True))}
+        spec, flat = self._kernel_of(layout, plain)
+        paired = tuple(leaf.name for leaf in flat.leaves
+                       if self.differentiable(layout, leaf.name, leaf.owner))
+        names = [leaf.name for leaf in flat.leaves]
+        written = frozenset(n for p, n in zip(spec.function.params, names, strict=True)
+                            if p in spec.written)
+        return Launch(
+            self.kernel, replace(self._options(self.kernel, layout, plain),
+                                 places=call.places),
+            Layout((*layout.names, *outputs),
+                   (*layout.annotations, *map(self.kernel.annotations.get, outputs)),
+                   tuple((p, trees[p]) for p in self.kernel.signature.parameters)),
+            changed, written, needed_leaves(self.kernel, spec, names, paired), paired,
+            None)
 
     def output_change(self, call: Call, along: Mapping[str, Any],
                       plain: Mapping[str, Any],

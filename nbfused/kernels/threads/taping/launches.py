@@ -12,33 +12,23 @@ from dataclasses import replace as replace_record
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ....arrays import Array, describe, dtype_of, is_array, may_overlap
+from ....arrays import Array, describe, is_array, may_overlap
 from ....autograd import Function, Variable
 from ....autograd.numpy_api.in_place import replace
 from ....autograd.recording import no_grad, recording
 from ....autograd.versions import is_saved
-from ....dispatch.calls import COPY
-from ....dispatch.execute import execute
 from ....errors import (
     KernelTypeError,
     NotDifferentiableError,
     OverlapError,
     TapeError,
 )
-from ....specs import Raw
-from ....support.records import record
-from ..arguments import array_of, arrays_of
+from ..arguments import arrays_of
 from ..launching import Options
-from ..pairs import gradient_buffer, in_dtypes_of
-from ..recording.places import (
-    Counted,
-    counted_kernel,
-    needed_before,
-    record_places,
-)
-from ..second import Moving
-from ..views import Dual, ViewType, is_floating
-from .leaves import Layout, keep, kept, layout_of, no_third
+from ..recording.places import counted_kernel, record_places
+from ..views import ViewType, is_floating
+from .derived import Call, Pulled, copy_of, needed_leaves
+from .leaves import layout_of
 
 if TYPE_CHECKING:
     from ..rawkernel import ThreadKernel
@@ -61,36 +51,6 @@ def _tracked(value: Any) -> bool:
     fields = getattr(value, "__dataclass_fields__", None)
     return fields is not None and not isinstance(value, type) and any(
         _tracked(getattr(value, n)) for n in fields)
-
-
-@record(eq=False)
-class _Call:
-    """One launch.
-
-    Attributes
-    ----------
-    kernel, options, layout
-        What was launched, how, and the structure of its arguments.
-    changed
-        The leaves that it writes to and that have a gradient.
-    written
-        All that it writes to.
-    needed
-        Those of them whose values before the launch the derivative reads.
-    paired
-        The leaves for which the derivative takes a pair.
-    counted
-        How places are recorded that its threads count; None where there are none.
-    """
-
-    kernel: ThreadKernel
-    options: Options
-    layout: Layout
-    changed: tuple[str, ...]
-    written: frozenset[str]
-    needed: frozenset[str]
-    paired: tuple[str, ...]
-    counted: Counted | None
 
 
 def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
@@ -121,8 +81,8 @@ def launch_taped(kernel: ThreadKernel, arguments: Mapping[str, Any],
     _check(kernel, given, written, paired)
     counted = None if kernel.rules else counted_kernel(
         spec, tuple(n in paired for n in names))
-    call = _Call(kernel, options, layout, changed, frozenset(written),
-                 _needed(kernel, spec, names, paired), paired, counted)
+    call = Call(kernel, options, layout, changed, frozenset(written),
+                 needed_leaves(kernel, spec, names, paired), paired, counted)
     results = _Launched.apply(call, *leaves)
     for name, made in zip(changed, results if len(changed) > 1 else (results,),
                           strict=True):
@@ -199,20 +159,7 @@ def _check_apart(kernel: ThreadKernel, arrays: Mapping[str, Array],
                                "pass a copy of the other, or one name for both")
 
 
-def _needed(kernel: ThreadKernel, spec: Raw, names: Sequence[str],
-            paired: Sequence[str]) -> frozenset[str]:
-    """The arrays that the kernel reads and writes and whose old values count."""
-    found = spec.written if kernel.rules else needed_before(
-        spec, tuple(n in paired for n in names))
-    return frozenset(n for p, n in zip(spec.function.params, names, strict=True)
-                     if p in found)
-
-
-def _copy(array: Any) -> Any:
-    return execute(COPY, (array,), dtypes=(dtype_of(array),))[0]
-
-
-def _recorded(call: _Call, arrays: Mapping[str, Any]) -> _Call:
+def _recorded(call: Call, arrays: Mapping[str, Any]) -> Call:
     """The launch, or how it is played back where its threads count places."""
     kernel, options = call.kernel, call.options
     if call.counted is None:
@@ -227,13 +174,13 @@ class _Launched(Function):
     """The tape's node of a launch: gives what it wrote to."""
 
     @classmethod
-    def forward(cls, ctx: Any, call: _Call, *args: Any) -> Any:
+    def forward(cls, ctx: Any, call: Call, *args: Any) -> Any:
         """Launch on copies of what is written."""
         plain = arrays_of(call.kernel.__name__, call.layout.names, args)
         before = dict(zip(call.layout.names, args, strict=True))
-        made = {n: _copy(plain[n]) for n in call.changed}
+        made = {n: copy_of(plain[n]) for n in call.changed}
         recorded = dict(zip(call.layout.names, ctx.needs_input_grad[1:], strict=True))
-        copies = {n: _copy(plain[n]) for n in call.needed if not recorded[n]}
+        copies = {n: copy_of(plain[n]) for n in call.needed if not recorded[n]}
         with no_grad():
             ctx.call = call = _recorded(call, {**plain, **made})
             call.kernel.start(call.layout.arguments({**plain, **made}), call.options)
@@ -249,137 +196,12 @@ class _Launched(Function):
     @classmethod
     def backward(cls, ctx: Any, *cotangents: Any) -> Any:
         """Launch the derivative on pairs."""
-        call: _Call = ctx.call
+        call: Call = ctx.call
         saved = dict(zip(ctx.arrays, ctx.saved_tensors, strict=True))
         before, names = {**ctx.numbers, **saved, **ctx.unread}, call.layout.names
         wanted = tuple(n for n, need in zip(names, ctx.needs_input_grad[1:],
                                             strict=True) if need)
-        found = _Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)
+        found = Pulled.apply(call, wanted, *(before[n] for n in names), *cotangents)
         gradients = dict(zip(wanted, found if len(wanted) > 1 else (found,),
                              strict=True))
         return (None, *map(gradients.get, names))
-
-
-class _Pulled(Function):
-    """The gradient of a launch, which has a derivative itself.
-
-    Takes the launch, the names of the leaves whose gradients it gives, the leaves as
-    they were before, and the cotangents of what the launch changed.
-    """
-
-    @classmethod
-    def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
-                *given: Any) -> Any:
-        """Launch ``bwd`` on pairs."""
-        plain, cotangents, _ = _parts(call, given)
-        ctx.call, ctx.wanted = call, wanted
-        keep(ctx, given)
-        found = _pulled(call, plain, cotangents, wanted)
-        results = tuple(map(Variable, found.values()))
-        return results if len(results) > 1 else results[0]
-
-    @classmethod
-    def backward(cls, ctx: Any, *directions: Any) -> Any:
-        """The change of the gradient, and of the results, along `directions`."""
-        call: _Call = ctx.call
-        names, needs = call.layout.names, ctx.needs_input_grad[2:]
-        asked = tuple(n for n, need in zip(names, needs, strict=False) if need)
-        moves = any(needs[len(names):])
-        found = _Bent.apply(call, ctx.wanted, asked, moves, *kept(ctx), *directions)
-        made = iter(found if isinstance(found, tuple) else (found,))
-        bent = {n: next(made) for n in asked}
-        moved = {n: next(made) for n in call.changed if moves}
-        return (None, None, *map(bent.get, names), *map(moved.get, call.changed))
-
-
-class _Bent(Function):
-    """The change of a gradient and of the results; it is linear in its directions.
-
-    Takes the launch, the leaves that have a direction, those whose gradients change is
-    asked, whether that of the results is; then leaves, cotangents and directions.
-    """
-
-    @classmethod
-    def forward(cls, ctx: Any, call: _Call, wanted: tuple[str, ...],
-                asked: tuple[str, ...], moves: bool, *given: Any) -> Any:
-        """Differentiate ``bwd`` and the kernel along the directions."""
-        plain, cotangents, directions = _parts(call, given)
-        along = dict(zip(wanted, directions, strict=True))
-        ctx.call, ctx.wanted, ctx.asked, ctx.moves = call, wanted, asked, moves
-        keep(ctx, given)
-        bent = _gradient_change(call, plain, cotangents, along, asked) if asked else {}
-        moved = _result_change(call, plain, along) if moves else {}
-        results = tuple(map(Variable, (*bent.values(), *moved.values())))
-        return results if len(results) > 1 else results[0]
-
-    @classmethod
-    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
-        """By the symmetry of the second derivative; a third is refused."""
-        call: _Call = ctx.call
-        given = kept(ctx)
-        count = len(given) - len(ctx.wanted)
-        if recording() or any(ctx.asks[4:4 + count]):
-            raise no_third(call.kernel.__name__, "a launch that is recorded")
-        plain, bars, _ = _parts(call, given)
-        back = [array_of(call.kernel.__name__, t) for t in cotangents]
-        found = [_gradient_change(call, plain, bars, dict(zip(
-            ctx.asked, back, strict=False)), ctx.wanted)] if ctx.asked else []
-        if ctx.moves:
-            found.append(_pulled(call, plain, dict(zip(
-                call.changed, back[len(ctx.asked):], strict=True)), ctx.wanted))
-        return (*(None for _ in range(4 + count)), *(sum(
-            Variable(f[n]) for f in found) for n in ctx.wanted))
-
-
-def _parts(call: _Call, given: Sequence[Any]) -> tuple[
-        dict[str, Any], dict[str, Any], list[Any]]:
-    """Arrays of the leaves, of the cotangents of what is changed, of the rest."""
-    arrays = [array_of(call.kernel.__name__, x) for x in given]
-    leaves, results = len(call.layout.names), len(call.changed)
-    return dict(zip(call.layout.names, arrays, strict=False)), dict(zip(
-        call.changed, arrays[leaves:], strict=False)), arrays[leaves + results:]
-
-
-def _pulled(call: _Call, plain: Mapping[str, Any], cotangents: Mapping[str, Any],
-            wanted: Sequence[str]) -> dict[str, Any]:
-    """Launch ``bwd``: what is left of the cotangents is that of what was before."""
-    slopes = {n: _filled(plain[n], cotangents.get(n)) for n in call.paired}
-    duals = {n: Dual(plain[n], g) for n, g in slopes.items()}
-    with no_grad():
-        call.kernel.bwd.start(call.layout.arguments({**plain, **duals}), call.options)
-    return in_dtypes_of({n: slopes[n] for n in wanted}, plain)
-
-
-def _gradient_change(call: _Call, plain: Mapping[str, Any],
-                     cotangents: Mapping[str, Any], along: Mapping[str, Any],
-                     asked: Sequence[str]) -> dict[str, Any]:
-    """The change of the gradients of the `asked` leaves, their values moving."""
-    changes = {n: gradient_buffer(plain[n]) for n in asked}
-    bars = {n: _filled(plain[n], g) for n, g in cotangents.items()}
-    unread = call.written - call.needed
-    moving = {n: Moving(plain[n], None if n in unread else along.get(n),
-                        changes.get(n), bars.get(n)) for n in call.paired}
-    with no_grad():
-        call.kernel.second.start(
-            call.layout.arguments({**plain, **moving}), call.options)
-    return in_dtypes_of(changes, plain)
-
-
-def _result_change(call: _Call, plain: Mapping[str, Any],
-                   along: Mapping[str, Any]) -> dict[str, Any]:
-    """The change of what is written, of which the kernel runs on copies."""
-    arrays = {**plain, **{n: _copy(plain[n]) for n in call.written}}
-    slopes = {n: _filled(plain[n], along.get(n)) for n in {*along, *call.changed}}
-    with no_grad():
-        call.kernel.fwd.start(call.layout.arguments(
-            {**arrays, **{n: Dual(arrays[n], u) for n, u in slopes.items()}}),
-            call.options)
-    return in_dtypes_of({n: slopes[n] for n in call.changed}, plain)
-
-
-def _filled(x: Any, values: Any | None) -> Any:
-    """A buffer for derivatives of `x`, with these values or zeros."""
-    made = gradient_buffer(x)
-    if values is not None:
-        execute(COPY, (values,), out=(made,), dtypes=(dtype_of(made),))
-    return made

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ....autograd import Variable
-from ....errors import NotDifferentiableError
 from ....support.records import record
 from ..pairs import label_of, parts_in
 from ..views import fields_of
 
-__all__ = ["Layout", "keep", "kept", "layout_of", "no_third"]
+__all__ = ["Layout", "keep", "kept", "layout_of"]
 
 #: What stands for an argument: the name of a leaf, or how to make the struct again.
 Tree = Any
@@ -105,12 +104,3 @@ def kept(ctx: Any) -> list[Any]:
     """The arguments that `keep` has kept."""
     saved = iter(ctx.saved_tensors)
     return [next(saved) if x is None else x for x in ctx.numbers]
-
-
-def no_third(name: str, what: str) -> NotDifferentiableError:
-    """The error for a third derivative."""
-    return NotDifferentiableError(
-        f"{name}: {what} has two derivatives, and a third was asked for (create_graph, "
-        "or nf.grad three times); launch kernels for the first derivative and go on "
-        "from those, or write it as @nf.elementwise, which has derivatives of any "
-        "order")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ....autograd import Function, Variable
 from ....autograd.nodes import zeros
-from ....autograd.recording import recording
 from ....errors import NotDifferentiableError
 from ....support.records import record
 from ..arguments import array_of, arrays_of
 from ..launching import Places
-from ..views import Dual
-from .leaves import Layout, keep, kept, no_third
+from .derived import Change
+from .leaves import Layout, keep, kept
 
 if TYPE_CHECKING:
     from .as_op import KernelOp
@@ -153,23 +152,24 @@ class OpChange(Function):
 
     @classmethod
     def backward(cls, ctx: Any, *cotangents: Any) -> Any:
-        """By the symmetry of the second derivative; a third is refused."""
+        """The derivative of a recorded launch, which the call of an operation is."""
         op, call, given = cls.op, ctx.call, kept(ctx)
-        count = len(given) - len(call.wanted)
-        if recording() or any(ctx.asks[3:3 + count]):
-            raise no_third(op.__name__, "an operation made by .as_op")
-        back = [array_of(op.__name__, t) for t in cotangents]
-        found = []
-        plain, bars = op.split(call.layout, given[:count], call.wanted)
-        if ctx.asked:
-            found.append(op.gradient_change(call, call.wanted, dict(zip(
-                ctx.asked, back, strict=False)), plain, bars))
-        if ctx.moving:
-            bars |= {n: Dual(bars[n].primal, t) for n, t in zip(
-                ctx.moving, back[len(ctx.asked):], strict=True)}
-            found.append(op.pulled(call, plain, bars, call.wanted))
-        return (*(None for _ in range(3 + count)), *(sum(
-            Variable(f[n]) for f in found) for n in call.wanted))
+        names = call.layout.names
+        ends = len(names), len(names) + len(op.outputs)
+        bars = dict(zip(op.outputs, given[ends[1]:], strict=False))
+        plain, slopes = op.split(call.layout, given[:ends[1] + len(bars)], call.wanted)
+        launch = op.as_launch(call, plain, tuple(slopes))
+        change = Change(launch, call.wanted, ctx.asked, bool(ctx.moving))
+        asks = ctx.asks[3:]
+        asked = dict(zip(op.outputs, asks[ends[1]:], strict=False))
+        found = change.pulled(
+            [*given[:ends[0]], *(plain[n] for n in op.outputs),
+             *(bars[n] for n in slopes), *given[ends[1] + len(bars):]],
+            cotangents, [*asks[:ends[0]], *(False for _ in op.outputs), *(
+                asked[n] for n in slopes), *asks[ends[1] + len(bars):]])
+        made = dict(zip(slopes, found[ends[1]:], strict=False))
+        return (*(None,) * 3, *found[:ends[0]], *(None for _ in op.outputs),
+                *map(made.get, op.outputs), *found[ends[1] + len(slopes):])
 
 
 def _zeros(x: Variable) -> Variable:

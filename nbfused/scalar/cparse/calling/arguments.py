@@ -8,7 +8,8 @@ from typing import Any
 from ....support.records import record
 from ..pointers import Pointer, pointer
 from ..scope import Scope
-from ..tree import kind
+from ..structs import array_member
+from ..tree import is_list, kind
 from ..values import Typed
 
 __all__ = ["Argument", "Effects", "argument", "is_constant", "is_pointer", "part_of"]
@@ -56,11 +57,16 @@ def argument(scope: Scope, declared: Any, node: Any) -> Argument:
     """A value, the array that a pointer points into, or the variable."""
     from pycparser.c_ast import UnaryOp
 
+    if is_list(node):
+        dtype = scope.unit.dtype(declared.type, scope.unit.types)
+        return Argument(node, scope.grammar.initial(scope, node, dtype))
     if not is_pointer(declared):
         return Argument(node, scope.value(node))
     single = scope.lookup(node.name) if kind(node) == "ID" else None
     if single is not None and single.kind == "pointee":
         node = UnaryOp("&", UnaryOp("*", node, node.coord), node.coord)
+    if kind(node) == "UnaryOp" and node.op == "&" and array_member(scope, node.expr):
+        return Argument(node.expr, scope.value(node.expr), None, True)
     found = pointer(scope, node)
     if found is not None and found.variable.leaves:
         if kind(node) != "UnaryOp" or kind(node.expr) != "ArrayRef":

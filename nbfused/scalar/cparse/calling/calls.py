@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..bits import read_as
-from ..changes import Path, changes_before
 from ..cuda.functions import ATOMICS, REFUSED, CFunction, function_table, limit
 from ..expressions import BOOL, as_type, combine
 from ..pointers import address
 from ..scope import ExpressionParser, Scope
-from ..spelling import BITS, CAST, CUDA, LIMIT
-from ..structs import from_list
+from ..spelling import BITS, CAST, LIMIT, MEMBERS, METHOD, OPERATOR, shown_name
+from ..structs import owner
 from ..tree import kind
-from ..types import common_dtype, promote
+from ..types import common_dtype, promote, type_text
 from ..values import Typed, call, constant, converted, literal, subscript, zero
 from .arguments import Effects
-from .device_functions import Given, device_function
+from .construction import construct, default
+from .device_functions import device_function
 from .lambdas import call_lambda, lambda_effects, lambda_of
+from .running import call_device, run_before, value_of
+from .templates import Given
 
 __all__ = ["EXPRESSIONS", "arguments", "effects_of"]
 
@@ -32,6 +34,9 @@ _COMMON = frozenset({"float", "any", "bool", "part", "polar"})
 
 def _parse_call(scope: Scope, node: Any) -> Typed:
     """A function, a cast in the form of a call, a method of CuPy's."""
+    method = _struct_method(scope, node)
+    if method is not None:
+        return call_device(scope, node, *method)
     if kind(node.name) != "ID":
         return _call_method(scope, node)
     name, args = node.name.name, arguments(node)
@@ -39,11 +44,13 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if closure is not None:
         changed = [(v.name,) for v in closure.changed]
         if changed and closure.result is not None:
-            return _run_before(scope, node, name, changed, lambda scope, node: (
+            return run_before(scope, node, name, changed, lambda scope, node: (
                 lambda_effects(scope, node, closure, args, True)))
         return call_lambda(scope, node, closure, args)
     if name.startswith(CAST):
         return _construct(scope, node, scope.named_dtype(node, name[len(CAST):]), args)
+    if name.startswith(MEMBERS):
+        return zero(scope.named_dtype(node, name[len(MEMBERS):]))
     if name.startswith(BITS):
         dtype = scope.named_dtype(node, name[len(BITS):])
         (value,) = _counted(scope, node, "std::bit_cast", args, 1)
@@ -63,10 +70,7 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     name, args, explicit = _explicit(scope, node)
     device = device_function(scope, node, name, args, explicit)
     if device is not None:
-        changed = device.changed_paths(scope)
-        if changed:
-            return _run_before(scope, node, name, changed, device.effects)
-        return device.value(scope, node)
+        return value_of(scope, node, name, device)
     function = function_table().get(name)
     if name in REFUSED:
         scope.refuse(node, REFUSED[name])
@@ -80,25 +84,6 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
         values = [as_type(scope, node, v, t) for v in values]
     _counted(scope, node, name, values, function.arity)
     return _apply(scope, name, function, values)
-
-
-def _run_before(scope: Scope, node: Any, name: str, changed: Collection[Path],
-                effects: Callable[[Scope, Any], Effects | None]) -> Typed:
-    """The value of a call inside an expression, which changes variables.
-
-    It runs before the statement, so nothing else in that may name them.
-    """
-    name = name.removeprefix(CUDA)
-    before = changes_before(scope, node, f"call of {name}()", changed)
-    if id(node) not in before.values:
-        found = effects(scope, node)
-        assert found is not None
-        if found.result is None:
-            scope.refuse(node, f"{name}() returns nothing; call it in a statement of "
-                               "its own")
-        before.statements += found.statements
-        before.values[id(node)] = scope.value(found.result)
-    return before.values[id(node)]
 
 
 def _counted(scope: Scope, node: Any, name: str, given: Sequence[Any],
@@ -120,23 +105,45 @@ def _explicit(scope: Scope, node: Any) -> tuple[str, list[Any], list[Given]]:
     return name, args[given.count(None):], explicit
 
 
+def _struct_method(scope: Scope, node: Any) -> tuple[str, list[Any]] | None:
+    """The function, and its arguments, that ``p.f(x)`` or ``p(x)`` of a struct is."""
+    called, functions = node.name, scope.unit.functions
+    if kind(called) == "ID":
+        variable = scope.lookup(called.name)
+        if variable is None or variable.kind != "value" or not variable.dtype.names \
+                or f"{OPERATOR}call" not in functions:
+            return None
+        return f"{OPERATOR}call", [called, *arguments(node)]
+    name = METHOD + called.field.name if kind(called) == "StructRef" else ""
+    if name not in functions:
+        return None
+    if kind(called.name) == "ID":
+        variable = scope.lookup(called.name.name)
+        if variable is None or not variable.dtype.names:
+            return None  # a function of an array, which has a struct's name
+    return name, [owner(called), *arguments(node)]
+
+
 def effects_of(scope: Scope, node: Any, wanted: bool = True) -> Effects | None:
     """A call that changes its arguments or gives nothing; None if it is another.
 
     `wanted` says if its value is.
     """
-    if kind(node) != "FuncCall" or kind(node.name) != "ID":
+    if kind(node) != "FuncCall":
+        return None
+    method = _struct_method(scope, node)
+    if method is None and kind(node.name) != "ID":
         return None
     closure = lambda_of(scope, node)
     if closure is not None:
         return lambda_effects(scope, node, closure, arguments(node), wanted)
-    name, args, explicit = _explicit(scope, node)
+    name, args, explicit = (*method, ()) if method else _explicit(scope, node)
     found = device_function(scope, node, name, args, explicit)
     if found is None or not found.changes:
         return None
     if wanted and found.result is None:
-        scope.refuse(node, f"{name}() returns nothing; call it in a statement of its "
-                           "own")
+        scope.refuse(node, f"{shown_name(name)}() returns nothing; call it in a "
+                           "statement of its own")
     return found.effects(scope, node)
 
 
@@ -157,9 +164,9 @@ def arguments(node: Any) -> list[Any]:
 def _construct(scope: Scope, node: Any, dtype: np.dtype, args: Sequence[Any]) -> Typed:
     """Parse ``T(x)``, and ``complex<float>(x, y)``."""
     if not args:
-        return zero(dtype)
+        return default(scope, node, dtype)
     if dtype.names is not None:
-        return from_list(scope, node, dtype, args)
+        return construct(scope, node, dtype, args)
     values = [scope.typed(a) for a in args]
     if len(values) == 1:
         return as_type(scope, node, values[0], dtype)
@@ -237,6 +244,11 @@ def _call_method(scope: Scope, node: Any) -> Typed:
     if kind(target) != "StructRef":
         scope.refuse(node, "only a function's name can be called")
     field = target.field.name
+    variable = scope.lookup(getattr(target.name, "name", None) or "") \
+        if kind(target.name) == "ID" else None
+    if variable is not None and variable.dtype.names is not None:
+        scope.refuse(node, f"{type_text(variable.dtype)} has no function {field}(); "
+                           "define it in the struct")
     if field in ("real", "imag"):
         return _apply(scope, field, function_table()[field], [scope.typed(target.name)])
     owner = getattr(target.name, "name", "")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ...ir.nodes import Function
 from ...parse.functions import parse_tree
@@ -15,11 +13,11 @@ from ..changes import Path, path_of
 from ..expressions import as_type
 from ..functions import Parameter, declare_parameter
 from ..scope import Scope
-from ..spelling import CUDA, REFERENCE
-from ..structs import flat, from_names, leaf_names
+from ..spelling import CUDA, REFERENCE, SELF, shown_name
+from ..structs import from_names, leaf_names
 from ..tree import has_atomics, kind, memory_stores, moves, walk
-from ..types import INT64
-from ..values import Typed, Variable, call, constant, store, subscript
+from ..types import INT64, type_text
+from ..values import Typed, Variable, call, constant, converted, store, subscript
 from .arguments import (
     Argument,
     Effects,
@@ -30,12 +28,9 @@ from .arguments import (
 )
 from .overloads import best_fit, parameters
 from .tail_calls import calls_itself, restart, split
+from .templates import Given, deduce
 
-__all__ = ["DeviceCall", "Given", "device_function"]
-
-#: A template argument: a type, or an integer that is known.
-Given = np.dtype | Typed
-
+__all__ = ["DeviceCall", "device_function"]
 
 def device_function(scope: Scope, node: Any, name: str, args: Sequence[Any],
                     explicit: Sequence[Given] = ()) -> DeviceCall | None:
@@ -47,13 +42,13 @@ def device_function(scope: Scope, node: Any, name: str, args: Sequence[Any],
     targets = unit.functions.get(name) or unit.functions.get(CUDA + name)
     if targets is None:
         return None
-    target = best_fit(scope, node, name, targets, args)
+    target = best_fit(scope, node, name, targets, args, explicit)
     if target in unit.open:
         scope.refuse(node, f"{name}() calls itself other than by return {name}(…), or "
                            "by way of another function; write a loop, with an array of "
                            "the body for what is left to do")
     declared = parameters(target)
-    given = [argument(scope, d, a) for d, a in zip(declared, args, strict=True)]
+    given = [argument(scope, d, a) for d, a in zip(declared, args, strict=False)]
     return DeviceCall(scope, node, target, declared, given, explicit)
 
 
@@ -85,6 +80,8 @@ class DeviceCall:
         Whether it is the only function of its name.
     numbers
         Integers that are parameters of its template, by their names.
+    viewed
+        The positions of references that it does not change.
     result
         The dtype of what it returns; None for nothing.
     """
@@ -93,12 +90,17 @@ class DeviceCall:
                  given: Sequence[Argument], explicit: Sequence[Given]) -> None:
         self.unit, self.target, self.given = caller.unit, target, given
         self.name = target.decl.name
+        self.shown: str = shown_name(self.name)
         self.alone = len(self.unit.functions[self.name]) == 1
         self.source = self.unit.sources["preamble"]
         self.scope = Scope(caller.grammar, self.unit, self.source)
-        self.numbers: dict[str, Typed] = {}
-        self.scope.types = {**self.unit.types,
-                            **self._deduced(caller, node, declared, explicit)}
+        found = deduce(caller, node, target, declared[:len(given)],
+                       [g.value.dtype for g in given], explicit)
+        self.numbers: Mapping[str, Typed] = found.numbers
+        self.scope.types = {**self.unit.types, **found.types}
+        for d in declared[len(given):]:
+            value = d.align[0].alignment  # by default
+            self.given = given = [*given, argument(self.scope, d, value)]
         self.params = [
             Parameter(d.name, self.scope.dtype(d.type), g.array is not None,
                       not g.array.variable.constant if g.array else
@@ -117,62 +119,21 @@ class DeviceCall:
                                                             strict=True))
                            if REFERENCE in d.quals or (g.pointee
                                                        and not is_constant(d))]
+        self.viewed = [k for k, d in enumerate(declared) if d in self.unit.settled]
         returned = target.decl.type.type
         self.result = None if getattr(returned.type, "names", None) == ["void"] else \
             self.scope.dtype(returned)
         for p, d, g in zip(self.params, declared, given, strict=True):
             if is_pointer(d) and p.dtype != g.value.dtype:
                 what = "a variable" if g.pointee else "an array"
-                caller.refuse(node, f"the pointer {p.name!r} of {self.name}() is of "
-                                    f"{p.dtype}, got {what} of {g.value.dtype}")
+                caller.refuse(node, f"the pointer {p.name!r} of {self.shown}() is of "
+                                    f"{type_text(p.dtype)}, got {what} of "
+                                    f"{type_text(g.value.dtype)}")
 
     @property
     def changes(self) -> bool:
         """Whether the call is more than a value."""
         return bool(self.references or self.changed) or self.result is None
-
-    def _deduced(self, caller: Scope, node: Any, declared: Sequence[Any],
-                 explicit: Sequence[Given]) -> dict[str, np.dtype]:
-        """The dtypes of a template's parameters; its integers go to `numbers`."""
-        names = self.unit.spelling.templates.get(self.name, {})
-        if len(explicit) > len(names):
-            caller.refuse(node, f"{self.name} takes {len(names)} template arguments, "
-                                f"got {len(explicit)}")
-        found: dict[str, np.dtype] = {}
-        for (name, of), chosen in zip(names.items(), explicit, strict=False):
-            if isinstance(chosen, Typed) == (of is None):
-                caller.refuse(node, f"the template argument {name} of {self.name} is "
-                                    f"{'a type' if of is None else 'an integer'}")
-            if isinstance(chosen, Typed):
-                self.numbers[name] = self._number(caller, node, name, of, chosen)
-            else:
-                found[name] = chosen
-        fixed = {*found, *self.numbers}
-        for d, g in zip(declared, self.given, strict=True):
-            inner = d.type
-            while kind(inner) in ("PtrDecl", "ArrayDecl", "TypeDecl"):
-                inner = inner.type
-            name = getattr(inner, "names", [""])[0]
-            if name not in names or name in fixed:
-                continue
-            if found.setdefault(name, g.value.dtype) != g.value.dtype:
-                caller.refuse(
-                    node, f"{name} of {self.name}() is both {found[name]} and "
-                          f"{g.value.dtype}; write {self.name}<T>(…), or cast")
-        missing = [n for n in names if n not in found and n not in self.numbers]
-        if missing:
-            caller.refuse(
-                node, f"{missing[0]} of {self.name}() cannot be told from the "
-                      f"arguments; write {self.name}<{missing[0]}>(…)")
-        return found
-
-    def _number(self, caller: Scope, node: Any, name: str, of: str | None,
-                chosen: Typed) -> Typed:
-        """An integer that a template takes, in its type."""
-        if chosen.number is None or chosen.dtype.kind not in "biu":
-            caller.refuse(node, f"the template argument {name} of {self.name} must be "
-                                "an integer that is known")
-        return as_type(caller, node, chosen, caller.named_dtype(node, str(of)))
 
     def call(self, scope: Scope, node: Any) -> ast.expr:
         """The call; the function is made when it is called first."""
@@ -186,22 +147,12 @@ class DeviceCall:
                           for j in range(self.arrays[k].shape[0])]
             elif p.raw:
                 nodes += [] if k in self.arrays else [g.value.node]
-            elif p.dtype.names and isinstance(g.value.node, ast.Call):
-                nodes += flat(self._kept(scope, g))
             else:
-                nodes += flat(as_type(scope, node, g.value, p.dtype))
+                value = as_type(scope, node, g.value, p.dtype)
+                nodes.append(converted(value, p.dtype))
             if k in self.moved and g.array:
                 nodes.append(call(INT64.name, g.array.place))
         return ast.Call(ast.Name(f".{key}", ast.Load()), nodes, [])
-
-    def _kept(self, scope: Scope, given: Argument) -> Typed:
-        """A variable of the struct that a function returns, to be passed on."""
-        if scope.before is None:
-            scope.refuse(given.node, "a struct that a function returns is passed on "
-                                     "under a condition; declare a variable of it")
-        kept = scope.declare(f"__{self.name.lstrip('_')}_given", given.value.dtype)
-        scope.before.statements.append(ast.Assign([store(kept.name)], given.value.node))
-        return Typed(ast.Name(kept.name, ast.Load()), kept.dtype)
 
     def _types(self) -> list[Any]:
         return [*self.scope.types.items(), *((p.dtype, p.written) for p in self.params),
@@ -218,16 +169,9 @@ class DeviceCall:
     def value(self, scope: Scope, node: Any) -> Typed:
         """The value of a call that is a value."""
         if self.result is None:
-            scope.refuse(node, f"{self.name}() returns nothing; call it in a statement "
-                               "of its own")
-        found = self.call(scope, node)
-        if self.result.names is not None:
-            if any(self.result[n].names for n in self.result.names):
-                scope.refuse(node, f"{self.name}() returns a struct that holds a "
-                                   "struct; return its members in one")
-            if len(self.result.names) == 1:
-                found = ast.Tuple([found], ast.Load())
-        return Typed(found, self.result)
+            scope.refuse(node, f"{self.shown}() returns nothing; call it in a "
+                               "statement of its own")
+        return Typed(self.call(scope, node), self.result)
 
     def effects(self, scope: Scope, node: Any) -> Effects:
         """The statements of a call that changes its arguments."""
@@ -242,16 +186,10 @@ class DeviceCall:
         taken = self.call(scope, node)
         if not found:
             return Effects([ast.Expr(taken)], None)
-        statements, targets = [], list[ast.expr]()
-        for v in found:
-            parts = leaf_names(scope, v)
-            targets += map(store, parts)
-            if v.dtype.names:
-                statements.append(ast.Assign([store(v.name)],
-                                             from_names(v.dtype, parts)))
+        targets = [store(v.name) for v in found]
         target = ast.Tuple(targets, ast.Store()) if len(targets) > 1 else targets[0]
-        statements.insert(0, ast.Assign([target], taken))
-        return Effects(statements + self._stored(scope, node, found), None
+        return Effects([ast.Assign([target], taken),
+                        *self._stored(scope, node, found)], None
                        if self.result is None else ID(names[0], node.coord))
 
     def _stored(self, scope: Scope, node: Any,
@@ -267,16 +205,19 @@ class DeviceCall:
         rest = iter(found[first + len(self.references):])
         for k, v in zip(self.references, places, strict=True):
             target, given = self.given[k].node, self.given[k].value
+            what = f"the reference {self.params[k].name!r} of {self.shown}()" \
+                if self.params[k].name != SELF else \
+                f"{self.shown}(), which changes its struct,"
+            if kind(target) not in ("ID", "ArrayRef", "StructRef") and not (
+                    kind(target) == "UnaryOp" and target.op == "*"):
+                scope.refuse(node, f"{what} takes a variable or an element; store the "
+                                   "value in a variable first")
             if has_atomics(target, self.unit.changes):
                 scope.refuse(node, "an atomic function in the index of a reference is "
                                    "not understood here; store its value first")
-            if kind(target) not in ("ID", "ArrayRef", "StructRef") and not (
-                    kind(target) == "UnaryOp" and target.op == "*"):
-                scope.refuse(node, f"the reference {self.params[k].name!r} takes a "
-                                   "variable or an element")
             if given.dtype != v.dtype:
-                scope.refuse(node, f"the reference {self.params[k].name!r} is of "
-                                   f"{v.dtype}, got {given.dtype}")
+                scope.refuse(node, f"{what} is of {type_text(v.dtype)}, got "
+                                   f"{type_text(given.dtype)}")
             value = ID(f"__{self.name.lstrip('_')}_{found.index(v)}", node.coord)
             statements += scope.statement(Assignment("=", target, value, node.coord))
         for array in (self.arrays[k] for k in self.changed):
@@ -299,6 +240,13 @@ class DeviceCall:
                 scope.refuse(node, f"{part[0]!r} is given twice by reference; give a "
                                    "copy")
             seen.append(part)
+        changed = {self.arrays[k].name for k in self.changed}
+        for k in self.viewed:
+            part = part_of(scope, self.given[k].node)
+            if part[0] in changed or any(
+                    a == b for a, b in ((p[:len(part)], part[:len(p)]) for p in seen)):
+                scope.refuse(node, f"{part[0]!r} is given by reference, and changed by "
+                                   "the call; give a copy")
 
     def _function(self, name: str) -> Function:
         """The scalar function, copied in where it is called."""
@@ -316,7 +264,7 @@ class DeviceCall:
         returns = [n for n in walk(self.target.body) if kind(n) == "Return"]
         if (not returns and self.result is not None) or any(
                 (n.expr is None) != (self.result is None) for n in returns):
-            self.unit.refuse(self.target, f"{self.name}() returns a value, or is void "
+            self.unit.refuse(self.target, f"{self.shown}() returns a value, or is void "
                                           "and returns nothing")
         changed = [scope.lookup(self.params[k].name)
                    for k in (*self.references, *self.changed)]
@@ -330,7 +278,7 @@ class DeviceCall:
             if self.alone and calls_itself(self.target):
                 body = [ast.While(constant(True), body, [])]
             return parse_tree(name, names, [*first, *body, *last] or [ast.Pass()],
-                              self.source, self.unit.outside)
+                              self.source, self.unit.outside, nested=True)
         finally:
             self.unit.open.pop()
 
@@ -380,20 +328,13 @@ class DeviceCall:
             if again is not None:
                 return again
         if self.result is not None and node is None:
-            self.scope.refuse(self.target, f"{self.name}() ends without a value after "
+            self.scope.refuse(self.target, f"{self.shown}() ends without a value after "
                                            "a goto; return one")
         if self.result is not None:
-            value = as_type(self.scope, node, self.scope.value(node.expr), self.result)
-            if value.dtype.names and isinstance(value.node, ast.Call):
-                if changed:
-                    self.scope.refuse(node, f"{self.name}() changes its arguments and "
-                                            "returns the struct of a call; store it in "
-                                            "a variable first")
-                return [ast.Return(value.node)]  # the parts as a function gave them
-            found = flat(value)
+            value = self.scope.grammar.initial(self.scope, node.expr, self.result)
+            found.append(converted(value, self.result))
         for v in changed:
-            found += flat(Typed(ast.Name(v.name, ast.Load()), v.dtype)) \
-                if v.kind != "local" else [
+            found += [ast.Name(v.name, ast.Load())] if v.kind != "local" else [
                 subscript(v.name, constant(j), ast.Load()) for j in range(v.shape[0])]
         if len(found) > 1:
             return [ast.Return(ast.Tuple(found, ast.Load()))]

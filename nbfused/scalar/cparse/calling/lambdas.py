@@ -13,8 +13,8 @@ from ....support.records import record
 from ..expressions import as_type
 from ..scope import Scope
 from ..spelling import AUTO, REFERENCE, Captures
-from ..structs import flat
 from ..tree import kind, stores, walk
+from ..types import type_text
 from ..values import Typed, Variable, converted, store
 from .arguments import Effects
 
@@ -150,14 +150,15 @@ def _leave(scope: Scope, node: Any, found: Lambda, inner: Sequence[Variable],
     values: list[ast.expr] = []
     expression = getattr(node, "expr", None)
     if expression is not None:
-        value = scope.typed(expression)
+        value = scope.value(expression)
         if found.result is None and deduced:
             found.result = value.dtype
         if found.result is None or (deduced and found.result != value.dtype):
-            scope.refuse(node, f"the lambda returns {value.dtype} here and "
-                               f"{found.result or 'nothing'} elsewhere; write its "
+            other = "nothing" if found.result is None else type_text(found.result)
+            scope.refuse(node, f"the lambda returns {type_text(value.dtype)} here and "
+                               f"{other} elsewhere; write its "
                                "type, as in [&](T a) -> T { … }")
-        values = flat(as_type(scope, node, value, found.result))
+        values = [converted(as_type(scope, node, value, found.result), found.result)]
     elif found.result is not None:
         scope.refuse(node, "the lambda returns a value elsewhere, and none here")
     values += [ast.Name(v.name, ast.Load()) for v in inner]
@@ -172,7 +173,7 @@ def _call(scope: Scope, node: Any, found: Lambda, args: Sequence[Any]) -> ast.ex
     if len(args) != len(found.params):
         scope.refuse(node, f"the lambda {name!r} takes {len(found.params)} arguments, "
                            f"got {len(args)}")
-    values = [as_type(scope, node, scope.typed(a), d)
+    values = [as_type(scope, node, scope.value(a), d)
               for a, d in zip(args, found.params, strict=True)]
     variable = scope.lookup(name)
     assert variable is not None

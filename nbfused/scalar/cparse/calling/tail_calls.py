@@ -45,14 +45,12 @@ def restart(scope: Scope, node: Any, name: str, params: Sequence[Parameter],
     if scope.before_continue:
         scope.refuse(node, f"{name}() calls itself inside a loop; write a loop around "
                            "its body instead")
-    if any(p.raw or p.dtype.names for p in params) or any(
-            v.kind != "value" for v in variables):
-        scope.refuse(node, f"{name}() calls itself, and takes more than numbers; write "
-                           "a loop")
+    if any(p.raw for p in params) or any(v.kind != "value" for v in variables):
+        scope.refuse(node, f"{name}() calls itself, and takes pointers; write a loop")
     args = list(node.expr.args.exprs) if node.expr.args is not None else []
     if len(args) != len(params):
         scope.refuse(node, f"{name}() takes {len(params)} arguments, got {len(args)}")
-    values = [converted(as_type(scope, node, scope.typed(a), p.dtype), p.dtype)
+    values = [converted(as_type(scope, node, scope.value(a), p.dtype), p.dtype)
               for a, p in zip(args, params, strict=True)]
     targets: list[ast.expr] = [store(v.name) for v in variables]
     if len(values) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -15,12 +16,26 @@ __all__ = [
     "BITS",
     "CAST",
     "CUDA",
+    "DEFAULT",
     "EXPLICIT",
     "LIMIT",
+    "LIST",
+    "MEMBERS",
+    "METHOD",
+    "NEW",
+    "OPERATOR",
+    "OPERATORS",
     "REFERENCE",
+    "SELF",
+    "STATIC",
+    "TEMPLATE",
     "TRAIT",
     "Captures",
+    "Hoisted",
     "Spelling",
+    "Struct",
+    "plain_name",
+    "shown_name",
 ]
 
 #: The prefix of the call that a cast is respelled as, the same of numeric limits and of
@@ -33,6 +48,40 @@ BITS = "__bit_cast_"
 TRAIT = "__trait_"
 #: The prefix of functions of CUDA's that are written in C.
 CUDA = "__cuda_"
+#: The prefix of a definition that is a template, before a number and its name.
+TEMPLATE = "__template_"
+#: The prefixes of what structs declare: functions, static ones, operators,
+#: constructors, what makes one of the values of its declarations, and of the call that
+#: makes one of zeros.
+METHOD, STATIC, OPERATOR, NEW = "__method_", "__static_", "__operator_", "__new_"
+DEFAULT, MEMBERS = "__default_", "__members_"
+#: The struct that its functions are called of, and the call that ``return {a, b}`` is.
+SELF, LIST = "__self", "__list"
+#: Operators that structs may define, by the word that stands for each.
+OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "&": "and", "|": "or",
+    "^": "xor", "<<": "lshift", ">>": "rshift", "==": "eq", "!=": "ne", "<": "lt",
+    "<=": "le", ">": "gt", ">=": "ge", "!": "not", "~": "invert", "()": "call",
+    "[]": "index",
+}
+OPERATORS |= {f"{mark}=": f"i{OPERATORS[mark]}" for mark in (
+    "+", "-", "*", "/", "%", "&", "|", "^")}
+_MARKS = {word: mark for mark, word in OPERATORS.items()}
+_PREFIX = re.compile(rf"{TEMPLATE}\d+_")
+
+
+def plain_name(name: str) -> str:
+    """The name of a function, without what says that it is a template."""
+    return _PREFIX.sub("", name)
+
+
+def shown_name(name: str) -> str:
+    """The name of a function as C++ has it."""
+    for prefix in (METHOD, CUDA, NEW, DEFAULT):
+        name = name.removeprefix(prefix)
+    if name.startswith(OPERATOR):
+        return f"operator{_MARKS[name.removeprefix(OPERATOR)]}"
+    return name
 
 
 @record(frozen=True)
@@ -58,6 +107,37 @@ class Captures:
 
 
 @record
+class Struct:
+    """A struct of a text.
+
+    Attributes
+    ----------
+    params
+        Of its template, as in `Spelling.templates`; empty if it is none.
+    methods
+        Its functions by their names: what a call of them inside of the struct is of.
+    constructed
+        Whether it has constructors.
+    functions
+        Whether it has any functions.
+    """
+
+    params: Mapping[str, str | None]
+    methods: dict[str, str] = field(default_factory=dict)
+    constructed: bool = False
+    functions: bool = False
+
+
+@record(frozen=True)
+class Hoisted:
+    """A function of a struct, as one that stands beside it, and where it is from."""
+
+    text: str
+    source: Source
+    line: int
+
+
+@record
 class Spelling:
     """Names that mean something in the texts of one kernel.
 
@@ -68,8 +148,16 @@ class Spelling:
     macros
         What ``#define`` defines, by name.
     templates
-        For each function that is a template, its parameters by their names: None for a
-        type, the type of an integer.
+        For each definition of a function that is a template, its parameters by their
+        names: None for a type, the type of an integer.
+    structs
+        The structs by their names.
+    instances
+        For the name of a type such as ``P<T>``, the struct and the names of the types.
+    hoisted
+        The functions of structs.
+    statics
+        The structs of static functions by the names of these.
     defined
         Names of types that a ``typedef`` of the text defines.
     explicit
@@ -90,6 +178,10 @@ class Spelling:
     types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
     macros: dict[str, Macro] = field(default_factory=dict)
     templates: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    structs: dict[str, Struct] = field(default_factory=dict)
+    instances: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    hoisted: list[Hoisted] = field(default_factory=list)
+    statics: dict[str, str] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
     explicit: dict[str, tuple[str, tuple[str | None, ...]]] = field(
         default_factory=dict)

@@ -9,7 +9,7 @@ from ..types import TRAITS, WORDS, type_name
 from .names import AUTO, TRAIT, Spelling
 from .preprocessor import Preprocessor
 
-__all__ = ["NAMESPACES", "Reader"]
+__all__ = ["NAMESPACES", "Reader", "last_text"]
 
 NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "math", "type_traits"})
 #: What stands between the types of a conditional one.
@@ -30,20 +30,33 @@ class Reader:
         The number of the next token.
     out
         What is written so far.
+    struct
+        The struct whose members are read.
+    aliases
+        The names of types that this one has for itself, and what they are.
     """
 
     def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
         self.spelling, self.source, self.inside = spelling, source, inside
         self.at = 0
         self.out: list[str] = []
+        self.struct = ""
+        self.aliases: dict[str, str] = {}
         self.tokens = Preprocessor(source, spelling.macros).tokens()
 
     def error(self, what: str) -> Exception:
         """The error that says what the next token begins."""
-        line = 1 + sum(text.count("\n") for _, text in self.tokens[: self.at])
         return self.source.error(
-            line, f"{what} not part of the C that is understood here; write the body "
-                  "as a Python function, or, on cuda, use nf.RawKernel")
+            self.line(), f"{what} not part of the C that is understood here; write the "
+                         "body as a Python function, or, on cuda, use nf.RawKernel")
+
+    def line(self) -> int:
+        """The line of the next token but spaces."""
+        at = self.at
+        while self.tokens[at: at + 1] and self.tokens[at][0] == "space":
+            at += 1
+        at = at if self.tokens[at:] else self.at
+        return 1 + sum(text.count("\n") for _, text in self.tokens[:at])
 
     def peek(self, ahead: int = 0) -> str:
         """The next token but spaces, `ahead` of the one after `at`."""
@@ -74,7 +87,8 @@ class Reader:
     def is_type(self, word: str) -> bool:
         """True if a type begins with a word."""
         return word in self.spelling.types or word in self.spelling.defined or \
-            word in WORDS or word in ("auto", "const", "complex", "struct")
+            word in WORDS or word in self.aliases or word in (
+                "auto", "const", "complex", "struct")
 
     def typename(self) -> str | None:
         """The name of the type that is written here, taken; None if none is."""
@@ -95,9 +109,47 @@ class Reader:
             if inner not in _COMPLEX:
                 raise self.error(f"complex<{inner}> is")
             return _COMPLEX[inner]
+        if first in self.aliases:
+            return self.aliases[self.take()]
+        if first in self.spelling.structs and self.spelling.structs[first].params:
+            return self.instance_name()
         if first in self.spelling.types or first in self.spelling.defined:
             return self.take()
         return None
+
+    def instance_name(self) -> str:
+        """The name of ``P<T>``, taken; inside of the template `P` alone is that."""
+        name = self.take()
+        params = tuple(self.spelling.structs[name].params)
+        if self.peek() != "<":
+            if name != self.struct:
+                raise self.error(f"{name} without its template arguments (write {name}<"
+                                 f"{', '.join(params)}>) is")
+            return self.instance(name, params)
+        self.expect("<")
+        given: list[str] = []
+        while self.peek() not in (">", ""):
+            found = self.typename()
+            if found is None:
+                raise self.error(f"a {self.peek()!r} where a type is expected is")
+            given.append(found)
+            if self.peek() != ">":
+                self.expect(",")
+        self.expect(">")
+        if len(given) != len(params):
+            raise self.error(f"{name} of {len(given)} types, where its template takes "
+                             f"{len(params)}, is")
+        return self.instance(name, tuple(given))
+
+    def instance(self, name: str, given: tuple[str, ...]) -> str:
+        """The name of the type that a template of a struct is for some types."""
+        for key, known in self.spelling.instances.items():
+            if known == (name, given):
+                return key
+        key = f"__struct_{len(self.spelling.instances)}"
+        self.spelling.instances[key] = name, given
+        self.spelling.types.add(key)
+        return key
 
     def conditional(self) -> str | None:
         """The type that ``conditional<is_same<A, B>::value, C, D>::type`` is."""
@@ -215,3 +267,8 @@ class Reader:
             depth += {"(": 1, ")": -1}.get(self.peek(), 0)
             words.append(self.take())
         return " ".join(words)
+
+
+def last_text(out: list[str]) -> str:
+    """The last text that is no space."""
+    return next((t for t in reversed(out) if t.strip()), "")

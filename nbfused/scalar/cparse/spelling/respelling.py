@@ -9,9 +9,26 @@ stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from ...source.definitions import Source
-from .names import AUTO, BITS, CAST, EXPLICIT, LIMIT, REFERENCE, Captures, Spelling
-from .reader import NAMESPACES, Reader
+from .declarations import CHOOSING, read_template, read_typedef, read_using
+from .names import (
+    AUTO,
+    BITS,
+    CAST,
+    EXPLICIT,
+    LIMIT,
+    LIST,
+    OPERATOR,
+    REFERENCE,
+    TEMPLATE,
+    Captures,
+    Spelling,
+    plain_name,
+)
+from .reader import NAMESPACES, Reader, last_text
+from .structs import operator_word, read_static, read_struct, read_this
 
 __all__ = ["respell"]
 
@@ -19,17 +36,12 @@ _DROPPED = frozenset({
     "__device__", "__host__", "__forceinline__", "inline", "__inline__", "static",
     "__noinline__", "__restrict__", "__constant__", "typename", "volatile", "register",
 })
-#: What chooses among templates, with the way out.
-_CHOOSING = {word: f"{what} (write one template that chooses by if constexpr "
-                   "(std::is_same<T, float>::value))" for word, what in (
-    ("enable_if", "enable_if"), ("enable_if_t", "enable_if_t"),
-    ("requires", "a requires clause"), ("concept", "a concept"))}
 _REFUSED = {
-    "class": "classes", "union": "unions (bits are read as another type by *(int*)&x)",
-    "namespace": "namespaces", "operator": "operators", "throw": "exceptions",
+    "union": "unions (bits are read as another type by *(int*)&x)",
+    "namespace": "namespaces", "throw": "exceptions",
     "new": "'new'", "delete": "'delete'", "asm": "inline assembly", "try": "exceptions",
     "__shared__": "shared memory", "__global__": "a kernel of its own",
-    **_CHOOSING,
+    **CHOOSING,
     **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
                     "a texture (pass its array as 'raw' and index it)"),
 }
@@ -40,24 +52,31 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 def respell(spelling: Spelling, source: Source, inside: bool = True) -> str:
     """The text for pycparser; `inside` a function, or beside functions."""
-    return _Text(spelling, source, inside).run()
+    return Text(spelling, source, inside).run()
 
 
-class _Text(Reader):
+class Text(Reader):
     """One text that is respelled.
 
     Attributes
     ----------
     closing
-        For each open bracket, the mark that closes it; ``"};"`` of a struct.
+        For each open bracket, the mark that closes it.
     declaring
         The type of the declaration that is read, and the number of brackets around.
+    header
+        The parameters of a template whose function is not named yet.
+    heads
+        The number of brackets around a parameter of a function that is defined; 0
+        where none is.
     """
 
     def __init__(self, spelling: Spelling, source: Source, inside: bool) -> None:
         super().__init__(spelling, source, inside)
         self.closing: list[str] = []
         self.declaring: tuple[str, int] | None = None
+        self.header: dict[str, str | None] | None = None
+        self.heads = 0 if inside else 1
 
     def run(self) -> str:
         while self.at < len(self.tokens):
@@ -79,22 +98,27 @@ class _Text(Reader):
             self.at += 1
         elif token == "constexpr":
             self.take()
-            if _last(self.out) != "if":
+            if last_text(self.out) != "if":
                 self.out.append("const" * (self.peek() != "const"))
         elif token == "extern":
             self.at += 1
             if self.peek().startswith('"'):
                 self.take()
         elif token == "template":
-            self.template()
+            read_template(self)
         elif token == "enum" or (token == "typedef" and self.peek(1) == "enum"):
             self.enumeration()
         elif token == "typedef":
-            self.typedef()
+            read_typedef(self)
         elif token == "using":
-            self.using()
-        elif token == "struct":
-            self.struct()
+            read_using(self)
+        elif token in ("struct", "class"):
+            header, self.header = self.header, None
+            read_struct(self, header or {})
+        elif token == "operator":
+            self.out.append(self.declared(OPERATOR + operator_word(self)))
+        elif token == "this":
+            read_this(self)
         elif token == "static_cast":
             self.static_cast()
         elif token == "reinterpret_cast":
@@ -108,13 +132,26 @@ class _Text(Reader):
             self.trait()
         elif self.tokens[self.at + 1: self.at + 2] == [("mark", "::")]:
             self.namespace(token)
+        elif self.header is not None and self.peek(1) == "(" and not self.is_type(
+                token):
+            self.out.append(self.declared(self.take()))
         else:
             self.word()
+
+    def declared(self, name: str) -> str:
+        """The name of a function that is defined; one that tells a template's."""
+        if self.header is None:
+            return name
+        key = f"{TEMPLATE}{len(self.spelling.templates)}_{name}"
+        self.spelling.templates[key], self.header = self.header, None
+        return key
 
     def word(self) -> None:
         """A type in its place, a call with template arguments, or a name."""
         name = self.typename()
-        if name is not None:
+        if name is not None and self.peek() == "::":
+            read_static(self, name)
+        elif name is not None:
             text = self.typed(name)
             self.out.append(text)
             if not text.startswith(CAST):
@@ -122,28 +159,45 @@ class _Text(Reader):
         elif self.peek(1) == "<" and self.has_types():
             self.explicit()
         elif not (self.declaring and self.declaring[1] == len(self.closing)
-                  and _last(self.out) == "," and self.declarator(self.declaring[0])):
+                  and last_text(self.out) == ","
+                  and self.declarator(self.declaring[0])):
             self.out.append(self.take())
 
     def mark(self, token: str) -> None:
         """A mark; brackets are counted, and those of ``T{x}`` become round."""
-        if token == "[" and _last(self.out) in _BEFORE_VALUES:
+        if token == "[" and last_text(self.out) in _BEFORE_VALUES:
             return self.closure()
+        if token == "=" and self.in_head():
+            return self.default()
         self.take()
+        last = last_text(self.out)
+        if token == "{" and (last == "return" or last.endswith("(") or (
+                last == "=" and self.declaring is None) or (
+                last == "," and self.closing[-1:] == [")"])):
+            self.out.append(f" {LIST}(")
+            self.closing.append(")")
+            return None
         if token in _CLOSING:
-            if token == "{" and _last(self.out) == "]" and self.declaring and \
+            if token == "{" and last_text(self.out) == "]" and self.declaring and \
                     self.declaring[1] == len(self.closing):
                 self.out.append(" = ")  # of ``T v[2]{x, y}``
-            if token == "(" and self.closing[-1:] == ["};"]:
-                raise self.error("a struct with functions of its own is")
             self.closing.append(_CLOSING[token])
         elif token in (")", "]", "}") and self.closing:
-            closed = self.closing.pop()
-            token = closed if closed == ")" else token
+            token = self.closing.pop()
         if self.declaring and (token == ";" or len(self.closing) < self.declaring[1]):
             self.declaring = None
         self.out.append(token)
         return None
+
+    def in_head(self) -> bool:
+        """True among the parameters of a function that is defined."""
+        return bool(self.heads) and self.closing[self.heads - 1:] == [")"]
+
+    def default(self) -> None:
+        """``int k = 2`` of a parameter is ``_Alignas(2) int k``, which C can say."""
+        self.take()
+        at = max(k for k, t in enumerate(self.out) if t in ("(", ","))
+        self.out.insert(at + 1, f" _Alignas({self.respelled((',', ')'))}) ")
 
     def declarator(self, name: str) -> bool:
         """``T t{x}`` and ``T t(x)`` are ``T t = …``; False where no value is given."""
@@ -170,13 +224,16 @@ class _Text(Reader):
 
     def has_types(self) -> bool:
         """True for ``f<T>(``, false for ``a < T(b)``."""
-        params = self.spelling.templates.get(self.peek(), {})
-        if any(of is not None for of in params.values()):
+        name = self.peek()
+        if any(of is not None for key, params in self.spelling.templates.items()
+               if plain_name(key) == name for of in params.values()):
             return True
-        ahead = 2
-        while self.is_type(self.peek(ahead)) or (ahead > 2 and self.peek(ahead) == ","):
+        ahead, depth = 2, 1
+        while depth and (self.is_type(self.peek(ahead)) or (
+                ahead > 2 and self.peek(ahead) in (",", "<", ">"))):
+            depth += {"<": 1, ">": -1}.get(self.peek(ahead), 0)
             ahead += 1
-        return ahead > 2 and self.peek(ahead) == ">" and self.peek(ahead + 1) == "("
+        return ahead > 3 and not depth and self.peek(ahead) == "("
 
     def explicit(self) -> None:
         """``f<T, 3>(x)``, where arguments of a template are given."""
@@ -208,42 +265,14 @@ class _Text(Reader):
             raise self.error(f"the template argument {self.peek()!r} is")
         return f"({' '.join(words)})"
 
-    def using(self) -> None:
-        """``using A = B`` is ``typedef B A``."""
-        self.at += 1
-        name = self.take()
-        if self.peek() != "=":
-            raise self.error(f"'using {name}': this is")
-        self.take()
-        found = self.typename() or self.conditional()
-        if found is None:
-            raise self.error(f"'using {name} = {self.peek()}': this is")
-        self.spelling.defined.add(name)
-        self.out.append(f"typedef {found} {name}")
-
-    def struct(self) -> None:
-        """``struct P { … }``: `P` is a type from here on; ``struct P`` alone is `P`."""
-        self.take()
-        name = self.peek()
-        if self.peek(1) != "{":
-            if name not in self.spelling.types:
-                raise self.error(f"'struct {name}' without its members is")
-            return
-        self.take()
-        self.members(name)
-
-    def members(self, name: str) -> None:
-        """The head of a struct, and the brace before its members."""
-        self.spelling.types.add(name)
-        self.out += ["struct ", name, " "]
-        self.step_over_spaces()
-        self.mark(self.peek())
-        self.closing[-1] = "};"
-
     def namespace(self, token: str) -> None:
+        """``std::``, or ``P::`` before a static function of a struct."""
+        if token in self.spelling.structs:
+            return read_static(self, self.typename() or "")
         if token not in NAMESPACES:
             raise self.error(f"{token}:: is")
         self.at += 2
+        return None
 
     def closure(self) -> None:
         """``auto f = [&](T a) { … }``: the lambda becomes a function of its own."""
@@ -279,74 +308,34 @@ class _Text(Reader):
         self.mark(self.peek())
         while len(self.closing) > depth:
             if self.at >= len(self.tokens):
-                raise self.error("a lambda without its end is")
+                raise self.error("a bracket that is not closed is")
             self.step()
+
+    def apart(self, read: Callable[[], None]) -> str:
+        """The text of what is read, which goes elsewhere; its lines stay here."""
+        before, self.out = (self.out, self.declaring), []
+        self.declaring = None
+        read()
+        found, (self.out, self.declaring) = "".join(self.out), before
+        self.out.append("\n" * found.count("\n"))
+        return found
+
+    def respelled(self, stops: Collection[str]) -> str:
+        """The text before one of some marks, apart."""
+        depth = len(self.closing)
+
+        def read() -> None:
+            while len(self.closing) > depth or self.peek() not in stops:
+                if self.at >= len(self.tokens):
+                    raise self.error("a value without its end is")
+                self.step()
+
+        return self.apart(read)
 
     def step_over_spaces(self) -> None:
         """Keep the spaces before the next token."""
         while self.at < len(self.tokens) and self.tokens[self.at][0] == "space":
             self.step()
-
-    def template(self) -> None:
-        """Parse ``template<typename T, …>``: its names are types from here on."""
-        ahead = 0
-        while self.peek(ahead) not in ("{", ";", ""):
-            if self.peek(ahead) in _CHOOSING:
-                raise self.error(f"{_REFUSED[self.peek(ahead)]}: this is")
-            ahead += 1
-        self.at += 1
-        self.expect("<")
-        params: dict[str, str | None] = {}
-        while self.peek() != ">":
-            of = None if self.peek() in ("typename", "class") else self.typename()
-            if of is None and self.take() not in ("typename", "class"):
-                raise self.error("a template parameter that is no type and no integer "
-                                 "is")
-            if of is not None and self.is_type(self.peek()):
-                raise self.error(f"the template parameter {self.peek()!r}, which is "
-                                 "the name of a type as well, is")
-            params[self.take()] = of
-            if self.peek() not in (",", ">"):
-                raise self.error("a template parameter that has a value by default is")
-            if self.peek() == ",":
-                self.take()
-        self.take()
-        if self.peek() == "struct":
-            raise self.error("a template of a struct is")
-        self.spelling.types.update(n for n, of in params.items() if of is None)
-        ahead = 0
-        while self.peek(ahead + 1) not in ("(", ""):
-            ahead += 1
-        self.spelling.templates[self.peek(ahead)] = params
-
-    def typedef(self) -> None:
-        """The name before the semicolon is a type from here on."""
-        if self.peek(1) == "struct" and "{" in (self.peek(2), self.peek(3)):
-            return self.named_struct()
-        words: list[str] = []
-        while self.peek(len(words)) not in (";", ""):
-            words.append(self.peek(len(words)))
-        self.spelling.defined.update(words[-1:])
-        self.out.append(self.take())
-        return None
-
-    def named_struct(self) -> None:
-        """``typedef struct { … } P`` is ``struct P { … }``."""
-        at, depth = self.at, 0
-        while at < len(self.tokens) and (depth != 1 or self.tokens[at][1] != "}"):
-            depth += {"{": 1, "}": -1}.get(self.tokens[at][1], 0)
-            at += 1
-        at += 1
-        while at < len(self.tokens) and self.tokens[at][0] == "space":
-            at += 1
-        if at >= len(self.tokens) or self.tokens[at][0] != "word":
-            raise self.error("a typedef of a struct without a name is")
-        name, self.tokens[at] = self.tokens[at][1], ("space", "")
-        self.take()
-        self.take()
-        if self.peek() != "{":
-            self.take()
-        self.members(name)
 
     def static_cast(self) -> None:
         self.at += 1
@@ -391,10 +380,7 @@ class _Text(Reader):
             self.take()
         if self.peek() == "&":
             self.take()
-            return f"{name} " if constant else f"{REFERENCE} {name} "
+            if constant and not self.in_head():
+                return f"{name} "
+            return f"{'const ' * constant}{REFERENCE} {name} "
         return name
-
-
-def _last(out: list[str]) -> str:
-    """The last text that is no space."""
-    return next((t for t in reversed(out) if t.strip()), "")
