@@ -21,7 +21,7 @@ from ...registry.operations import OPS
 from ..graph import Leaf
 from ..nodes import Identity
 from ..numpy_api.chosen import Chosen, has_mask, with_chosen
-from ..numpy_api.in_place import laid_out, overwritten, with_part
+from ..numpy_api.in_place import is_element, laid_out, overwritten, with_part
 from ..numpy_api.methods import is_operand
 from ..recording import recording
 from ..tape import apply
@@ -40,6 +40,8 @@ def in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
+        if is_element(self):
+            return compute(self, other)
         _replace(self, compute(self, other), f"x {symbol}= y")
         return self
 

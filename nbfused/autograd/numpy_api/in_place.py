@@ -25,8 +25,8 @@ from ..recording import recording
 from ..tape import apply
 from ..versions import note_write
 
-__all__ = ["assign", "check_unrecorded", "is_basic", "is_recorded", "laid_out",
-           "native", "overwritten", "replace", "with_part"]
+__all__ = ["assign", "check_unrecorded", "is_basic", "is_element", "is_recorded",
+           "is_scalar", "laid_out", "native", "overwritten", "replace", "with_part"]
 
 
 def is_recorded(x: Any, y: Any) -> bool:
@@ -250,6 +250,21 @@ def is_basic(index: Any) -> bool:
     return all(item is None or item is Ellipsis or isinstance(item, (
         int, slice, np.integer)) for item in (
             index if isinstance(index, tuple) else (index,)))
+
+
+def is_scalar(made: Any, index: Any) -> bool:
+    """Whether what an index takes of a NumPy array is one of its scalars.
+
+    That is a number of its own, which changes of the array do not reach; a view
+    without dimensions is ``x[0, ...]``.
+    """
+    return not made.shape and not any(item is Ellipsis for item in (
+        index if isinstance(index, tuple) else (index,)))
+
+
+def is_element(x: Any) -> bool:
+    """Whether `x` was taken as a NumPy scalar, of which ``op=`` makes another."""
+    return not x.shape and getattr(x, "_of", x) is None
 
 
 def native(x: Any) -> Any:

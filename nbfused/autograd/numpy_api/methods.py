@@ -15,7 +15,7 @@ from ...registry.operations import NUMPY, OPS
 from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
-from .in_place import is_recorded, replace
+from .in_place import is_element, is_recorded, replace
 from .layouts import flattened, in_layout, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
@@ -103,6 +103,8 @@ def _storing(store: Callable[[Any, Any], None], compute: Callable[[Any, Any], An
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
+        if is_element(self):
+            return compute(self, other)
         if is_recorded(self, other):
             # The tape may save a copy of what is then written to.
             before = self if self.requires_grad else self.copy()

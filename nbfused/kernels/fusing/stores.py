@@ -174,7 +174,7 @@ def _is_reshaped(shape: Shape, view: Symbol) -> bool:
 
 def _part_scalars(trace: Trace, target: Symbol) -> None:
     """Let NumPy's scalars of an array keep what they are when it changes."""
-    if not trace.scalars:
+    if not trace.elements:
         return
     views = [*trace.views.get(target.array, ())]
     scalars = {id(v): v for v in views

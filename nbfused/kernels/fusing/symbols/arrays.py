@@ -57,13 +57,15 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
+        scalar = self.scalar and not self.extents and (
+            self.tracer.scalars or self.element)
         leaf = self._edge is not None and isinstance(self._edge[0], Leaf)
-        if leaf or self.own is not None or self.root is None:
+        if not scalar and (leaf or self.own is not None or self.root is None):
             check_unrecorded(self, other, symbol)
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
-        if self.tracer.scalars and self.scalar and not self.extents:
+        if scalar:
             self.replaced = _SCALAR
             return made
         self.tracer.assign(self, made)
@@ -77,8 +79,8 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "lies_as", "loose", "own", "parts", "raveled", "replaced",
-                 "root", "scalar", "shared", "tracer", "whole")
+    __slots__ = ("array", "element", "lies_as", "loose", "own", "parts", "raveled",
+                 "replaced", "root", "scalar", "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
@@ -89,6 +91,7 @@ class Symbol(Unknown, Traced, Variable):
     loose: bool  # whether it is a view or a copy is not known
     raveled: bool  # a copy, if what it is a view of is not contiguous
     scalar: bool  # to NumPy, if it has no dimensions
+    element: bool  # taken of an array whose elements are numbers of their own
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
     root: Symbol | None  # what it is a view of; None where that is not known
@@ -103,6 +106,7 @@ class Symbol(Unknown, Traced, Variable):
         made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, "", False
         made.loose, made.raveled, made.lies_as = False, False, ()
+        made.element = False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -203,6 +207,11 @@ class Symbol(Unknown, Traced, Variable):
         return len(self.value.shape)
 
     @property
+    def gives_scalars(self) -> bool:
+        """Whether its elements are numbers of their own, as those of NumPy's arrays."""
+        return self.tracer.elements
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
@@ -299,7 +308,7 @@ class Symbol(Unknown, Traced, Variable):
         made = super().__getitem__(key)
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(made, Symbol) and not any(k is Ellipsis for k in keys):
-            made.scalar = True
+            made.scalar, made.element = True, self.gives_scalars
         return made
 
     def __setitem__(self, key: Any, new: Any) -> None:
