@@ -244,6 +244,10 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
             made._value, made._of = made._value.copy(), None
         return made
 
+    def note_part(self, base: Variable) -> None:
+        """Note that this is a copy of what NumPy shows in the memory of `base`."""
+        self._of = base, None
+
     def __iter__(self) -> Iterator[Variable]:
         """Iterate over the first dimension."""
         return (self[k] for k in range(len(self)))

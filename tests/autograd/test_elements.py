@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import KernelTypeError, TapeError
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings(
     "ignore:fuse.*decorated again")]
@@ -118,3 +118,36 @@ def test_views_of_a_constant_that_are_gone_take_no_memory():
     for _ in range(300):
         x[:2]
     assert len(x._seen_by) < 100
+
+
+PARTS = {"real": lambda x: x.real, "imaginary": lambda x: np.imag(x[::-1]),
+         "windows": lambda x: np.lib.stride_tricks.sliding_window_view(x, 2)}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("way", ["Variable", "vmap", "fuse"])
+def test_parts_that_numpy_shows_are_not_changed_in_silence(part, way):
+    """Copies here; a change through NumPy's would be one of the array."""
+    def changed(x):
+        x = x * 1.0
+        PARTS[part](x)[...] = 0.0
+        return x
+
+    with pytest.raises((TapeError, KernelTypeError), match=r"x\.copy|make a new"):
+        WAYS[way](changed)(np.array([1.0 + 2.0j, 3.0]))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_fused_function_refuses_parts_of_what_has_changed(part):
+    def before(x, own):
+        x = x * 1.0
+        taken = PARTS[part](x)
+        if own:
+            taken = taken.copy()
+        x *= 2.0
+        return taken + 1.0
+
+    x = np.array([1.0 + 2.0j, 3.0])
+    np.testing.assert_allclose(nf.fuse(before)(x, True), before(x, True))
+    with pytest.raises(KernelTypeError, match="a part of, which NumPy shows"):
+        nf.fuse(before)(x, False)

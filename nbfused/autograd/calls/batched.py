@@ -167,10 +167,12 @@ class Batched(Traced, Variable):
         return made
 
     def plain(self) -> Batched:
-        """The same samples without a place in the graph inside of the function."""
-        return self if self._edge is None else self.at(self, None)
+        """The samples as they are now, without a place in the graph of the function."""
+        return self.at(self, None)
 
-    separate = plain
+    def separate(self) -> Batched:
+        """The same samples, for the caller."""
+        return self if self._edge is None else self.plain()
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:

@@ -103,8 +103,9 @@ def _chain(x: Batched, what: str) -> list[Any]:
         base, spec = of
         if spec is None:
             raise KernelTypeError(
-                f"vmap: {what}: x is .data or detach() of a placeholder, which would "
-                "not see the change; change x.copy()")
+                f"vmap: {what}: x is .data or detach() of a placeholder, or a real or "
+                "imaginary part or windows, and that would not see the change; change "
+                "x.copy()")
         if spec.kind == "reshape" and not _shares(base, found[0], what):
             break
         found.insert(0, base)
@@ -177,7 +178,8 @@ def _in_layout(held: Any, before: Any) -> Any:
 
 def _follow(base: Any) -> None:
     """Show the new samples in the views of a placeholder that live."""
-    known, base._seen_by = base._seen_by, []
+    # Of no elements the new array may be a view of the old one that none is of.
+    known, base._seen_by = getattr(base, "_seen_by", None) or (), []
     for found in known:
         view = found()
         if view is not None:

@@ -236,6 +236,31 @@ def _inside(x):
     return nf.vmap(inner)(x)
 
 
+def scaled_by_itself(x):
+    y = x * 1.0
+    y.fill(4.0)
+    y *= x[-1]
+    return np.cos(y).sum()
+
+
+def test_what_a_tape_inside_has_saved_stays_as_it_was():
+    """`y` is on no tape when its product is recorded, and changed by that."""
+    x = samples(2, 3)
+    found = nf.vmap(nf.grad(scaled_by_itself))(x)
+    expected = np.zeros_like(x)
+    expected[:, -1] = -8.0 * np.sin(4.0 * x[:, -1])
+    np.testing.assert_allclose(found, expected)
+
+
+def test_no_elements_are_assigned_to_through_a_view():
+    def assigned(x):
+        y = x * 1.0
+        y.T[...] = 3.0
+        return y.T
+
+    assert nf.vmap(assigned)(samples(0, 4)).shape == (N, 4, 0)
+
+
 REFUSED = {
     "shared argument": (_two(_add, (None, 0)), KernelTypeError, "all samples share"),
     "closed over": (lambda: nf.vmap(_closed_over)(samples(4)), KernelTypeError,

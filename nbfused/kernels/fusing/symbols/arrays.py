@@ -34,8 +34,14 @@ from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["Symbol"]
+__all__ = ["MAY_BE_A_COPY", "Symbol"]
 
+#: Why the reshape of a transposed array is not used after that has changed.
+MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
+                 "a copy depends on how that lies in memory; reshape afterwards, or "
+                 "write .copy()")
+_NOT_FOLLOWED = ("on the array that it is a part of, which NumPy shows and nf.fuse "
+                 "does not follow; take it afterwards, or write .copy()")
 #: NumPy's scalars are never changed.
 _SCALAR = ("on another name of it, which changes an array, but makes another of what "
            "NumPy gives as a scalar; write x = x + y")
@@ -88,7 +94,7 @@ class Symbol(Unknown, Traced, Variable):
     whole: bool  # and no view of another
     replaced: str  # why it is not what NumPy has after a change in place
     lies_as: tuple[Value, ...]  # arguments that must be contiguous where it is used
-    loose: bool  # whether it is a view or a copy is not known
+    loose: str  # why it is not used once what it may be a view of has changed
     raveled: bool  # a copy, if what it is a view of is not contiguous
     scalar: bool  # to NumPy, if it has no dimensions
     element: bool  # taken of an array whose elements are numbers of their own
@@ -105,7 +111,7 @@ class Symbol(Unknown, Traced, Variable):
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, "", False
-        made.loose, made.raveled, made.lies_as = False, False, ()
+        made.loose, made.raveled, made.lies_as = "", False, ()
         made.element = False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
@@ -115,7 +121,8 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
-        self.loose = base.loose or (part is not None and may_copy(part, base))
+        self.loose = base.loose or (
+            MAY_BE_A_COPY if part is not None and may_copy(part, base) else "")
         if self.loose:
             part = None
         self.whole, self.array, self.raveled = False, base.array, base.raveled
@@ -127,13 +134,18 @@ class Symbol(Unknown, Traced, Variable):
         """Note that this is `base` raveled: a copy, if that is not contiguous."""
         self.raveled = True
         if not self.loose and may_copy(None, base):
-            self.loose, self.root, self.parts = True, None, base.parts
+            self.loose, self.root, self.parts = MAY_BE_A_COPY, None, base.parts
+
+    def note_part(self, base: Symbol) -> None:
+        """Note that this is a copy of what NumPy shows in the memory of `base`."""
+        self.follow(base, None)
+        self.loose = _NOT_FOLLOWED
 
     def part(self, value: Value) -> None:
         """Be an array of its own from here on."""
         self.shared, self.array, self.whole = [value], object(), True
         self.root, self.parts, self.lies_as = self, (), ()
-        self.loose = self.raveled = False
+        self.loose, self.raveled = "", False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -327,10 +339,6 @@ class Symbol(Unknown, Traced, Variable):
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
                 self.tracer.assign(part, _shaped_for(new, part.extents))
-
-    def fill(self, value: Any) -> None:
-        """Assign one number to all elements."""
-        self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number, or one row, wherever a condition holds."""
