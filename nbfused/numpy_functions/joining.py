@@ -80,7 +80,7 @@ def _stacking(name: str, prepare: Callable[..., Any], axis: Callable[[Any], int]
 
 
 def _column(x: Any) -> Any:
-    return ops.expand_dims(x, 1) if len(shape_of(x)) == 1 else x
+    return ops.expand_dims(x, 1) if len(shape_of(x)) == 1 else atleast_2d(x)
 
 
 vstack = _stacking("vstack", atleast_2d, lambda found: 0)
