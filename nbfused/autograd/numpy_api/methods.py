@@ -128,6 +128,7 @@ class ArrayMethods(TableMethods):
     __slots__ = ()
 
     __nbfused_op__: Callable[..., Any]
+    __setitem__: Callable[[Any, Any], None]
     dtype: Any
     shape: Any
     ndim: Any

@@ -136,7 +136,7 @@ class Symbol(Unknown, Traced, Variable):
         if not self.loose and may_copy(None, base):
             self.loose, self.root, self.parts = MAY_BE_A_COPY, None, base.parts
 
-    def note_part(self, base: Symbol) -> None:
+    def note_part(self, base: Any) -> None:
         """Note that this is a copy of what NumPy shows in the memory of `base`."""
         self.follow(base, None)
         self.loose = _NOT_FOLLOWED
