@@ -13,6 +13,7 @@ import nbfused as nf
 from nbfused import testing
 from nbfused.registry.plugins import entry_points
 from nbfused.registry.selection import Registry
+from nbfused.testing.user_kernels import KERNELS
 from tests.plugin import nbfused_interpreter
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 
@@ -37,6 +38,12 @@ def test_a_row_adds_up_all_of_its_results(interpreter):
     x = np.random.default_rng(0).normal(size=(3, 5))
     np.testing.assert_allclose(scaled(x)[1], 6.0)
     assert "1 launches of 3 operations" in str(scaled.explain(x))
+
+
+@pytest.mark.parametrize("check", [
+    k for k in KERNELS if not k.devices and "raw" not in k.name], ids=str)
+def test_the_interpreter_runs_kernels_of_users(check, interpreter):
+    check("cpu")
 
 
 def test_it_is_found_by_its_entry_point(monkeypatch):

@@ -181,9 +181,12 @@ def note_view(node: SpecNode, base: GraphArray, made: GraphArray) -> None:
 def link_view(spec: Any, base: GraphArray, made: GraphArray) -> GraphArray:
     """Note that a Variable is a view of one that nothing is recorded of."""
     made._of = base, spec
-    if getattr(base, "_seen_by", None) is None:
-        base._seen_by = []
-    base._seen_by.append(ref(made))
+    views = getattr(base, "_seen_by", None)
+    if views is None:
+        views = base._seen_by = []
+    elif len(views) >= 64 and not len(views) & (len(views) - 1):
+        views[:] = [view for view in views if view() is not None]  # at powers of two
+    views.append(ref(made))
     return made
 
 

@@ -18,6 +18,7 @@ from ..support.display import html_table, html_text
 from .gradients import check_gradient
 from .graph import Edge, Leaf, Node, Pass
 from .nodes import check_differentiable
+from .numpy_api.in_place import is_scalar
 from .numpy_api.methods import ArrayMethods
 from .numpy_api.protocols import NumpyProtocols, check_no_store
 from .numpy_api.standard_methods import StandardMethods
@@ -162,6 +163,11 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
         return prod(self.shape)
 
     @property
+    def gives_scalars(self) -> bool:
+        """Whether its elements are numbers of their own, as those of NumPy's arrays."""
+        return isinstance(self._value, np.ndarray)
+
+    @property
     def device(self) -> str:
         """The name of the device: ``"cpu"``, ``"cuda:0"``."""
         return device_of(self._value)
@@ -229,6 +235,18 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
         if not self.shape:
             raise TypeError("len() of a Variable without dimensions")
         return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Index as NumPy does: an element of one of its arrays is a copy."""
+        made = super().__getitem__(key)
+        if type(made) is Variable and isinstance(made._value, np.ndarray) and is_scalar(
+                made._value, key):
+            made._value, made._of = made._value.copy(), None
+        return made
+
+    def note_part(self, base: Variable) -> None:
+        """Note that this is a copy of what NumPy shows in the memory of `base`."""
+        self._of = base, None
 
     def __iter__(self) -> Iterator[Variable]:
         """Iterate over the first dimension."""

@@ -174,6 +174,13 @@ def copied(x: Any, viewed: bool = True) -> Any:
     return ops.astype(x, dtype_of(x)) if viewed or isinstance(x, Traced) else x
 
 
+def part_of(x: Any, made: Any) -> Any:
+    """A copy of what NumPy shows as a view of `x`; a change through it is refused."""
+    if isinstance(x, Variable) and x.ndim:
+        made.note_part(x)
+    return made
+
+
 def stored(made: Any, out: Any) -> Any:
     """A result, in `out` where that is given."""
     return made if out is None else ops.positive(made, out=out)

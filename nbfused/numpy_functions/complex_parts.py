@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import detached, implements, ops, truth, vocabulary
+from .base import detached, implements, ops, part_of, truth, vocabulary
 
 __all__: list[str] = []
 
@@ -15,14 +15,14 @@ __all__: list[str] = []
 @implements("real")
 def real(val: Any) -> Any:
     """The real part."""
-    return val if dtype_of(val).kind != "c" else vocabulary("real", val)
+    return val if dtype_of(val).kind != "c" else part_of(val, vocabulary("real", val))
 
 
 @implements("imag")
 def imag(val: Any) -> Any:
     """The imaginary part: zeros for real numbers."""
-    return ops.full_like(val, 0) if dtype_of(val).kind != "c" else vocabulary(
-        "imag", val)
+    return ops.full_like(val, 0) if dtype_of(val).kind != "c" else part_of(
+        val, vocabulary("imag", val))
 
 
 def conj(x: Any) -> Any:

@@ -16,10 +16,12 @@ from .base import (
     as_arrays,
     as_given,
     axis_of,
+    copied,
     implements,
     index_array,
     lined,
     ops,
+    part_of,
     shape_of,
 )
 
@@ -138,13 +140,15 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
     if len(axes) != len(extents):
         raise ShapeError(f"sliding_window_view: 'window_shape' has {len(extents)} "
                          f"extents for {len(axes)} axes; give one for each")
+    made = x
     for at, extent in zip(axes, extents, strict=True):
-        count = shape_of(x)[at] - extent + 1
+        whole = shape_of(made)[at]
+        count = whole - extent + 1
         if extent < 0 or count < 1:
             raise ShapeError(f"sliding_window_view: a window of {extent} along axis "
-                             f"{at} of extent {shape_of(x)[at]}; expected one within")
+                             f"{at} of extent {whole}; expected one within")
         places = np.arange(count)[:, None] + np.arange(extent)
-        found = ops.take(x, index_array(places, x), axis=at)
+        found = ops.take(made, index_array(places, x), axis=at)
         last = len(shape_of(found))
-        x = ops.transpose(found, [k for k in range(last) if k != at + 1] + [at + 1])
-    return x
+        made = ops.transpose(found, [k for k in range(last) if k != at + 1] + [at + 1])
+    return part_of(x, copied(made) if made is x else made)

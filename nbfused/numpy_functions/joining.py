@@ -80,7 +80,7 @@ def _stacking(name: str, prepare: Callable[..., Any], axis: Callable[[Any], int]
 
 
 def _column(x: Any) -> Any:
-    return ops.expand_dims(x, 1) if len(shape_of(x)) == 1 else x
+    return ops.expand_dims(x, 1) if len(shape_of(x)) == 1 else atleast_2d(x)
 
 
 vstack = _stacking("vstack", atleast_2d, lambda found: 0)
@@ -180,10 +180,8 @@ dsplit = _splitting("dsplit", 3, lambda ary: 2)
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     at = axis_of(axis, len(shape_of(x)))
-    made = tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
-    # A vector's elements are scalars of NumPy's, which no later change of it reaches.
-    return made if len(shape_of(x)) > 1 else tuple(
-        copied(e) if is_value(e) else e for e in made)
+    # By `x[k]`, which gives scalars of a vector's elements.
+    return tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
 
 
 @implements("repeat")

@@ -144,6 +144,29 @@ def _fuse(device: str) -> None:
     _close(gradient, (a - b) / expected[:, None], 1e-5)
 
 
+@nf.fuse
+def loss_and_gradients(x, labels, bias):
+    def loss(x, bias):
+        return nf.ops.cross_entropy(x + bias, labels)
+
+    return nf.value_and_grad(loss, argnums=(0, 1))(x, bias)
+
+
+def _fused_loss(device: str) -> None:
+    """Sum a row's elements, all rows and each column in one launch."""
+    a, bias, labels = _draw(6, 7), _draw(7, seed=1), np.arange(6)
+    e = np.exp(a + bias)
+    p = e / e.sum(axis=1, keepdims=True)
+    slope = (p - np.eye(6, 7)) / 6
+    with nf.trace_launches() as launches:
+        loss, (dx, db) = loss_and_gradients(
+            *(nf.array(v, device=device) for v in (a, labels, bias)))
+    _close(loss, -np.log(p[labels, labels]).mean(), 1e-5)
+    _close(dx, slope, 1e-5)
+    _close(db, slope.sum(axis=0), 1e-5)
+    assert len(launches) == 1, f"{len(launches)} launches, not 1"
+
+
 @nf.rawkernel
 def block_sums(x, total):
     shared = nf.shared.array(64, "float32")
@@ -239,7 +262,7 @@ KERNELS = (
     *(KernelCheck(name, run) for name, run in {
         "elementwise": _elementwise, "second-derivative": _second_derivative,
         "reduction": _reduction, "row": _row, "contraction": _contraction,
-        "fuse": _fuse, "rawkernel": _rawkernel,
+        "fuse": _fuse, "fused-loss": _fused_loss, "rawkernel": _rawkernel,
         "rawkernel-gradient": _rawkernel_gradient,
         "ElementwiseKernel": _elementwise_kernel, "ReductionKernel": _reduction_kernel,
         "optimizer": _optimizer, "random": _random}.items()),

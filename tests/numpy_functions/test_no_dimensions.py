@@ -114,3 +114,9 @@ def test_accumulate_over_no_axis_named_takes_one(ufunc):
                                   ufunc.accumulate(x.data, axis=None))
     with pytest.raises(KernelTypeError, match="'axis' is None"):
         ufunc.accumulate(nf.Variable(np.ones((2, 2))), axis=None)
+
+
+def test_numbers_are_stacked_as_columns():
+    x = nf.Variable(ONE)
+    np.testing.assert_array_equal(np.column_stack([x, x]).data,
+                                  np.column_stack([ONE, ONE]))

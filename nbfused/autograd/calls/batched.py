@@ -23,7 +23,7 @@ from ...errors import KernelTypeError, NotDifferentiableError
 from ...specs import Spec, View
 from ..graph import Edge
 from ..nodes import NUMBERS, link_view, zeros
-from ..numpy_api.in_place import is_basic
+from ..numpy_api.in_place import is_basic, is_scalar
 from ..recording import RECORDING
 from ..tape import apply, record_traced
 from ..variable import Variable
@@ -167,10 +167,12 @@ class Batched(Traced, Variable):
         return made
 
     def plain(self) -> Batched:
-        """The same samples without a place in the graph inside of the function."""
-        return self if self._edge is None else self.at(self, None)
+        """The samples as they are now, without a place in the graph of the function."""
+        return self.at(self, None)
 
-    separate = plain
+    def separate(self) -> Batched:
+        """The same samples, for the caller."""
+        return self if self._edge is None else self.plain()
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
@@ -269,6 +271,12 @@ class Batched(Traced, Variable):
         return prod(self.shape)
 
     @property
+    def gives_scalars(self) -> bool:
+        """Whether its elements are numbers of their own, as those of NumPy's arrays."""
+        held = self.held
+        return isinstance(held, np.ndarray) or getattr(held, "gives_scalars", False)
+
+    @property
     def device(self) -> str:
         """The name of the device."""
         return Variable(self.held).device
@@ -320,7 +328,8 @@ class Batched(Traced, Variable):
 
     def __getitem__(self, key: Any) -> Any:
         made = super().__getitem__(key)
-        if not is_basic(key) and isinstance(made, Batched):
+        if isinstance(made, Batched) and (not is_basic(key) or (
+                self.gives_scalars and is_scalar(made, key))):
             made._of = None  # a copy, whatever views it was made by
         return made
 

@@ -21,7 +21,7 @@ from ...registry.operations import OPS
 from ..graph import Leaf
 from ..nodes import Identity
 from ..numpy_api.chosen import Chosen, has_mask, with_chosen
-from ..numpy_api.in_place import laid_out, overwritten, with_part
+from ..numpy_api.in_place import is_element, laid_out, overwritten, with_part
 from ..numpy_api.methods import is_operand
 from ..recording import recording
 from ..tape import apply
@@ -40,6 +40,8 @@ def in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
+        if is_element(self):
+            return compute(self, other)
         _replace(self, compute(self, other), f"x {symbol}= y")
         return self
 
@@ -101,8 +103,9 @@ def _chain(x: Batched, what: str) -> list[Any]:
         base, spec = of
         if spec is None:
             raise KernelTypeError(
-                f"vmap: {what}: x is .data or detach() of a placeholder, which would "
-                "not see the change; change x.copy()")
+                f"vmap: {what}: x is .data or detach() of a placeholder, or a real or "
+                "imaginary part or windows, and that would not see the change; change "
+                "x.copy()")
         if spec.kind == "reshape" and not _shares(base, found[0], what):
             break
         found.insert(0, base)
@@ -175,7 +178,8 @@ def _in_layout(held: Any, before: Any) -> Any:
 
 def _follow(base: Any) -> None:
     """Show the new samples in the views of a placeholder that live."""
-    known, base._seen_by = base._seen_by, []
+    # Of no elements the new array may be a view of the old one that none is of.
+    known, base._seen_by = getattr(base, "_seen_by", None) or (), []
     for found in known:
         view = found()
         if view is not None:

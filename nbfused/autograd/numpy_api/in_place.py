@@ -25,8 +25,9 @@ from ..recording import recording
 from ..tape import apply
 from ..versions import note_write
 
-__all__ = ["assign", "check_unrecorded", "is_basic", "is_recorded", "laid_out",
-           "native", "overwritten", "replace", "with_part"]
+__all__ = ["assign", "check_unrecorded", "check_whole", "is_basic", "is_element",
+           "is_recorded", "is_scalar", "laid_out", "native", "overwritten", "replace",
+           "with_part"]
 
 
 def is_recorded(x: Any, y: Any) -> bool:
@@ -252,6 +253,30 @@ def is_basic(index: Any) -> bool:
             index if isinstance(index, tuple) else (index,)))
 
 
+def is_scalar(made: Any, index: Any) -> bool:
+    """Whether what an index takes of a NumPy array is one of its scalars.
+
+    That is a number of its own, which changes of the array do not reach; a view
+    without dimensions is ``x[0, ...]``.
+    """
+    return not made.shape and not any(item is Ellipsis for item in (
+        index if isinstance(index, tuple) else (index,)))
+
+
+def is_element(x: Any) -> bool:
+    """Whether `x` was taken as a NumPy scalar, of which ``op=`` makes another."""
+    return not x.shape and getattr(x, "_of", x) is None
+
+
+def check_whole(x: Any, symbol: str) -> None:
+    """Raise `TapeError` for a change of a part that what it is of would not see."""
+    if (getattr(x, "_of", None) or ("", ""))[1] is None:
+        raise TapeError(
+            f"{_call(symbol)}: x was taken from an array, as its real part or windows, "
+            "which would not see the change as NumPy's does; "
+            f"write {_way(symbol)}, or change x.copy()")
+
+
 def native(x: Any) -> Any:
     """The array of a Variable; anything else itself."""
     return x.data if isinstance(x, GraphArray) else x
@@ -277,6 +302,7 @@ def assign(x: Any, index: Any, value: Any) -> None:
         raise KernelTypeError(f"x[index] = value: a value of {source} does not fit an "
                               f"array of {x.dtype}; convert it with astype")
     key = tuple(map(native, index)) if isinstance(index, tuple) else native(index)
+    check_whole(x, "[index]")
     if _is_there(x, key, value):  # as it is after x[index] += y
         return
     if is_recorded(x, value):

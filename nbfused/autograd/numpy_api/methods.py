@@ -15,7 +15,7 @@ from ...registry.operations import NUMPY, OPS
 from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
-from .in_place import is_recorded, replace
+from .in_place import check_whole, is_element, is_recorded, replace
 from .layouts import flattened, in_layout, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
@@ -103,6 +103,9 @@ def _storing(store: Callable[[Any, Any], None], compute: Callable[[Any, Any], An
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
+        if is_element(self):
+            return compute(self, other)
+        check_whole(self, symbol)
         if is_recorded(self, other):
             # The tape may save a copy of what is then written to.
             before = self if self.requires_grad else self.copy()
@@ -125,6 +128,7 @@ class ArrayMethods(TableMethods):
     __slots__ = ()
 
     __nbfused_op__: Callable[..., Any]
+    __setitem__: Callable[[Any, Any], None]
     dtype: Any
     shape: Any
     ndim: Any
@@ -310,6 +314,10 @@ class ArrayMethods(TableMethods):
     def copy(self, order: str = "K") -> Any:
         """A copy, by default with the same memory layout."""
         return self.astype(dtype_of(self), order)
+
+    def fill(self, value: Any) -> None:
+        """Assign one number to all elements."""
+        self[...] = value
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
              **others: Any) -> Any:

@@ -23,7 +23,7 @@ from ...specs.fusion.rearranged import is_alignment
 from .outside.host_arrays import HostArray
 from .parts import made_of, overwritten
 from .program import data_of, memory_of
-from .symbols.arrays import Symbol
+from .symbols.arrays import MAY_BE_A_COPY, Symbol
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -33,12 +33,6 @@ __all__ = ["assign", "check_contiguous"]
 #: An array stored into another: `x`, of the shape and dtype of `like`.
 _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
               ("element", "element"))
-
-
-#: Why the reshape of a transposed array is not used after that has changed.
-_MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
-                  "a copy depends on how that lies in memory; reshape afterwards, or "
-                  "write .copy()")
 
 
 class _Contiguous:
@@ -95,7 +89,7 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
         target.part(new.value)
         target._edge = new._edge
         for view in unsure:
-            view.replaced = _MAY_BE_A_COPY
+            view.replaced = MAY_BE_A_COPY
         return
     lies_as, root.lies_as = root.lies_as, ()  # what follows is no use of it
     new = overwritten(root, target.parts, new)
@@ -106,7 +100,7 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
         root._edge = new._edge  # a leaf stays one, whatever it holds
     for view in [*trace.views.get(root.array, ())]:
         if view.loose or any(view is v for v in unsure):
-            view.replaced = _MAY_BE_A_COPY
+            view.replaced = view.loose or MAY_BE_A_COPY
             continue
         shown = made_of(root, view.parts)
         view.value, view._edge = shown.value, shown._edge
@@ -174,7 +168,7 @@ def _is_reshaped(shape: Shape, view: Symbol) -> bool:
 
 def _part_scalars(trace: Trace, target: Symbol) -> None:
     """Let NumPy's scalars of an array keep what they are when it changes."""
-    if not trace.scalars:
+    if not trace.elements:
         return
     views = [*trace.views.get(target.array, ())]
     scalars = {id(v): v for v in views

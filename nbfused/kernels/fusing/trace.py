@@ -90,6 +90,8 @@ class Trace:
         self.views: dict[object, WeakSet[Symbol]] = {}
         #: Whether an array without dimensions may be a NumPy scalar to the function.
         self.scalars = False
+        #: Whether an element of an array is one, as of NumPy's arrays in Variables too.
+        self.elements = False
         #: Whether an array that it reads requires grad, on any tape.
         self.tracked = False
         #: The type of the first array that is given.
@@ -124,6 +126,7 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.given[value] = x
         self.scalars |= isinstance(x, np.ndarray)
+        self.elements |= isinstance(data_of(x), np.ndarray)
         if self.kind is None:
             self.kind, self.sample = type(x), x
         return self.symbol(self, value, own=value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...scalar.ir.nodes import Function
+from ...scalar.ir.nodes import Function, drop_params, used_params
 from ...support.records import record
 from ..base import Operand, Program, Ref, Shape
 from ..view import View, broadcast_axes, restore, unbroadcast
 from ..windows import Box, Place, Windows
-from .functions import identity, is_param, is_zero, pick, trim
+from .functions import identity, is_param, is_zero, pick
 
 __all__ = ["Argument", "Target", "extent", "pull"]
 
@@ -79,8 +79,7 @@ def _passed(program: Program, function: Function, k: int,
 
 def _group(program: Program, function: Function, arguments: Sequence[Argument],
            like: tuple[Ref, ...], full: Shape, shape: Shape) -> Sequence[Ref]:
-    function, used = trim(function)
-    kept = [a for a, u in zip(arguments, used, strict=True) if u]
+    function, kept = _kept(function, arguments, full)
     if shape == full:
         return _map(program, function, kept, like, full)
     if any(a.kind in ("index", "size", "window", "inside") for a in kept):
@@ -88,6 +87,21 @@ def _group(program: Program, function: Function, arguments: Sequence[Argument],
         return [unbroadcast(program, w, full, shape, r)
                 for w, r in zip(wide, like, strict=True)]
     return _reduce(program, function, kept, like, full, shape)
+
+
+def _kept(function: Function, arguments: Sequence[Argument],
+          full: Shape) -> tuple[Function, list[Argument]]:
+    """The function without what it does not read, and the arguments that are left.
+
+    Where it asks for its place, elements that nobody reads say where it runs.
+    """
+    used = used_params(function)
+    kept = [a for a, u in zip(arguments, used, strict=True) if u]
+    if any(a.kind in ("index", "size") for a in kept) and extent(kept) != full:
+        used = tuple(u or a.kind == "element"
+                     for a, u in zip(arguments, used, strict=True))
+        kept = [a for a, u in zip(arguments, used, strict=True) if u]
+    return drop_params(function, used), kept
 
 
 def _inputs(kept: Sequence[Argument]) -> tuple[Operand, ...]:

@@ -236,6 +236,47 @@ def _inside(x):
     return nf.vmap(inner)(x)
 
 
+def scaled_by_itself(x):
+    y = x * 1.0
+    y.fill(4.0)
+    y *= x[-1]
+    return np.cos(y).sum()
+
+
+def test_what_a_tape_inside_has_saved_stays_as_it_was():
+    """`y` is on no tape when its product is recorded, and changed by that."""
+    x = samples(2, 3)
+    found = nf.vmap(nf.grad(scaled_by_itself))(x)
+    expected = np.zeros_like(x)
+    expected[:, -1] = -8.0 * np.sin(4.0 * x[:, -1])
+    np.testing.assert_allclose(found, expected)
+
+
+def test_no_elements_are_assigned_to_through_a_view():
+    def assigned(x):
+        y = x * 1.0
+        y.T[...] = 3.0
+        return y.T
+
+    assert nf.vmap(assigned)(samples(0, 4)).shape == (N, 4, 0)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, nf.fuse], ids=["eager", "fuse"])
+def test_a_number_that_is_added_in_several_places_gets_the_gradient_of_each(run):
+    """Samples differ in the number only: which one a point is of is not lost."""
+    def added(number):
+        y = np.zeros(3) + 0.0 * number
+        np.add.at(y, [0, 1, 1], number)
+        return (y * np.array([1.0, 10.0, 100.0])).sum()
+
+    def weighted(x, weights):
+        return (nf.vmap(added)(x) * weights).sum()
+
+    weights = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(run(nf.grad(weighted))(np.ones(3), weights),
+                               21.0 * weights)
+
+
 REFUSED = {
     "shared argument": (_two(_add, (None, 0)), KernelTypeError, "all samples share"),
     "closed over": (lambda: nf.vmap(_closed_over)(samples(4)), KernelTypeError,

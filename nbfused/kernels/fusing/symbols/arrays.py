@@ -34,8 +34,14 @@ from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["Symbol"]
+__all__ = ["MAY_BE_A_COPY", "Symbol"]
 
+#: Why the reshape of a transposed array is not used after that has changed.
+MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
+                 "a copy depends on how that lies in memory; reshape afterwards, or "
+                 "write .copy()")
+_NOT_FOLLOWED = ("on the array that it is a part of, which NumPy shows and nf.fuse "
+                 "does not follow; take it afterwards, or write .copy()")
 #: NumPy's scalars are never changed.
 _SCALAR = ("on another name of it, which changes an array, but makes another of what "
            "NumPy gives as a scalar; write x = x + y")
@@ -57,13 +63,15 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
+        scalar = self.scalar and not self.extents and (
+            self.tracer.scalars or self.element)
         leaf = self._edge is not None and isinstance(self._edge[0], Leaf)
-        if leaf or self.own is not None or self.root is None:
+        if not scalar and (leaf or self.own is not None or self.root is None):
             check_unrecorded(self, other, symbol)
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
-        if self.tracer.scalars and self.scalar and not self.extents:
+        if scalar:
             self.replaced = _SCALAR
             return made
         self.tracer.assign(self, made)
@@ -77,8 +85,8 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "lies_as", "loose", "own", "parts", "raveled", "replaced",
-                 "root", "scalar", "shared", "tracer", "whole")
+    __slots__ = ("array", "element", "lies_as", "loose", "own", "parts", "raveled",
+                 "replaced", "root", "scalar", "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
@@ -86,9 +94,10 @@ class Symbol(Unknown, Traced, Variable):
     whole: bool  # and no view of another
     replaced: str  # why it is not what NumPy has after a change in place
     lies_as: tuple[Value, ...]  # arguments that must be contiguous where it is used
-    loose: bool  # whether it is a view or a copy is not known
+    loose: str  # why it is not used once what it may be a view of has changed
     raveled: bool  # a copy, if what it is a view of is not contiguous
     scalar: bool  # to NumPy, if it has no dimensions
+    element: bool  # taken of an array whose elements are numbers of their own
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
     root: Symbol | None  # what it is a view of; None where that is not known
@@ -102,7 +111,8 @@ class Symbol(Unknown, Traced, Variable):
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, "", False
-        made.loose, made.raveled, made.lies_as = False, False, ()
+        made.loose, made.raveled, made.lies_as = "", False, ()
+        made.element = False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -111,7 +121,8 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
-        self.loose = base.loose or (part is not None and may_copy(part, base))
+        self.loose = base.loose or (
+            MAY_BE_A_COPY if part is not None and may_copy(part, base) else "")
         if self.loose:
             part = None
         self.whole, self.array, self.raveled = False, base.array, base.raveled
@@ -123,13 +134,18 @@ class Symbol(Unknown, Traced, Variable):
         """Note that this is `base` raveled: a copy, if that is not contiguous."""
         self.raveled = True
         if not self.loose and may_copy(None, base):
-            self.loose, self.root, self.parts = True, None, base.parts
+            self.loose, self.root, self.parts = MAY_BE_A_COPY, None, base.parts
+
+    def note_part(self, base: Any) -> None:
+        """Note that this is a copy of what NumPy shows in the memory of `base`."""
+        self.follow(base, None)
+        self.loose = _NOT_FOLLOWED
 
     def part(self, value: Value) -> None:
         """Be an array of its own from here on."""
         self.shared, self.array, self.whole = [value], object(), True
         self.root, self.parts, self.lies_as = self, (), ()
-        self.loose = self.raveled = False
+        self.loose, self.raveled = "", False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -201,6 +217,11 @@ class Symbol(Unknown, Traced, Variable):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.value.shape)
+
+    @property
+    def gives_scalars(self) -> bool:
+        """Whether its elements are numbers of their own, as those of NumPy's arrays."""
+        return self.tracer.elements
 
     @property
     def size(self) -> int:
@@ -299,7 +320,7 @@ class Symbol(Unknown, Traced, Variable):
         made = super().__getitem__(key)
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(made, Symbol) and not any(k is Ellipsis for k in keys):
-            made.scalar = True
+            made.scalar, made.element = True, self.gives_scalars
         return made
 
     def __setitem__(self, key: Any, new: Any) -> None:
@@ -318,10 +339,6 @@ class Symbol(Unknown, Traced, Variable):
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
                 self.tracer.assign(part, _shaped_for(new, part.extents))
-
-    def fill(self, value: Any) -> None:
-        """Assign one number to all elements."""
-        self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number, or one row, wherever a condition holds."""
