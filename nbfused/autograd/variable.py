@@ -239,8 +239,8 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     def __getitem__(self, key: Any) -> Any:
         """Index as NumPy does: an element of one of its arrays is a copy."""
         made = super().__getitem__(key)
-        if type(made) is Variable and isinstance(made._value, np.ndarray) and is_scalar(
-                made._value, key):
+        if type(made) is Variable and isinstance(made._value, np.ndarray) and \
+                not made._value.shape and is_scalar(made._value, key):
             made._value, made._of = made._value.copy(), None
         return made
 

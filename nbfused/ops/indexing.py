@@ -279,11 +279,13 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
 def basic_index(items: tuple[Any, ...], shape: Shape) -> tuple[
         tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
     """Convert a basic index to slices, axes to drop and axes to add."""
-    named = len(items) - len([i for i in items if i is None or i is Ellipsis])
+    named = dots = 0
+    for item in items:
+        named += item is not None and item is not Ellipsis
+        dots += item is Ellipsis
     if named > len(shape):
         raise RangeError(f"getitem: {named} indices for an array of {len(shape)} "
                          "dimensions; expected one for each at most, leave some out")
-    dots = len([i for i in items if i is Ellipsis])
     if dots > 1:
         raise RangeError(f"getitem: 'index' has {dots} '...', expected one at most; "
                          "write ':' for the others")

@@ -241,6 +241,7 @@ def packed(monkeypatch):
     monkeypatch.setattr(contract_pack, "LEAST", 1)
     prepared_anew(monkeypatch)
     whole_sums(monkeypatch)
+    no_other_ways(monkeypatch)
     return found
 
 
