@@ -14,7 +14,8 @@ compose("modulus", "a", "return abs(a)", "conj(a)/y if y != 0.0 else 0.0",
         doc="The absolute value; its derivative at 0 is 0.")
 compose("complex_sign", "a", """
 m = modulus(a)
-if isinf(m):  # of large parts the modulus overflows; an infinite one is the direction
+known = real(a) == real(a) and imag(a) == imag(a)
+if isinf(m) and known:  # by overflow of large parts, or along an infinite one
     x = copysign(1.0, real(a)) if isinf(real(a)) else 0.0
     y = copysign(1.0, imag(a)) if isinf(imag(a)) else 0.0
     small = 0.25*a
@@ -22,7 +23,7 @@ if isinf(m):  # of large parts the modulus overflows; an infinite one is the dir
     none = m - m if x*y != 0.0 else 0.0
     return small/size if isfinite(size) else complex_from(x + none, y + none)
 return a/m if m != 0.0 else a
-""", rule="sign", python="np.sign", doc="``a/abs(a)``, 0 at 0, along an infinite part.")
+""", rule="sign", python="np.sign", doc="``a/abs(a)``, 0 at 0, along an infinite part; NaN of NaN.")
 
 # The logarithm's derivative by the exponent has the value as a factor: 0 at base 0.
 compose("complex_pow", "a, b", "return pow(a, b)",
