@@ -23,7 +23,8 @@ if isinf(m) and known:  # by overflow of large parts, or along an infinite one
     none = m - m if x*y != 0.0 else 0.0
     return small/size if isfinite(size) else complex_from(x + none, y + none)
 return a/m if m != 0.0 else a
-""", rule="sign", python="np.sign", doc="``a/abs(a)``, 0 at 0, along an infinite part; NaN of NaN.")
+""", rule="sign", python="np.sign",
+        doc="``a/abs(a)``, 0 at 0, along an infinite part; NaN of NaN.")
 
 # The logarithm's derivative by the exponent has the value as a factor: 0 at base 0.
 compose("complex_pow", "a, b", "return pow(a, b)",
