@@ -173,18 +173,17 @@ def check_inexact(name: str, dtype: Any) -> None:
 
 
 def check_spread_dtype(name: str, x: Any, dtype: Any) -> None:
-    """Check the `dtype` of a variance of `x`: complex if `x` is, else real.
+    """Check the `dtype` of a variance of `x`, which is complex if `x` is.
 
     Raises
     ------
     KernelTypeError
-        It is of another kind.
+        It would leave out imaginary parts.
     """
     check_inexact(name, dtype)
-    if dtype is not None and is_complex(x) != (check_dtype(dtype).kind == "c"):
+    if dtype is not None and is_complex(x) and check_dtype(dtype).kind != "c":
         raise KernelTypeError(f"{name}: 'dtype' is {check_dtype(dtype)}; expected a "
-                              f"{'complex' if is_complex(x) else 'real'} one, as 'x' "
-                              "is; convert 'x', or the result")
+                              "complex one, as 'x' is; convert 'x', or the result")
 
 
 def kind_of(x: Any) -> str:
