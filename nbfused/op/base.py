@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of, is_array
 from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
-from ..autograd import Variable
+from ..autograd import Variable, apply
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
@@ -37,6 +37,7 @@ __all__ = [
     "Case",
     "Operand",
     "Parameters",
+    "apply_named",
     "boolean",
     "check_array",
     "check_floating",
@@ -157,6 +158,29 @@ def is_complex(x: Any) -> bool:
     """Whether an array or a number is complex."""
     dtype = strong_dtype(x)
     return isinstance(x, complex) if dtype is None else dtype.kind == "c"
+
+
+def apply_named(name: str, spec: Any, values: Sequence[Any], names: Sequence[str],
+                **options: Any) -> tuple[Any, ...]:
+    """`apply`, for an operation whose name an error has.
+
+    Raises
+    ------
+    KernelTypeError
+        A function of the spec takes real numbers only, and an argument is complex.
+    """
+    try:
+        return apply(spec, values, names=names, **options)
+    except KernelTypeError as error:
+        reason = getattr(error, "refuses_complex", "")
+        given = next((n for n, v in zip(names, values, strict=True) if is_complex(v)),
+                     None)
+        if not reason or given is None:
+            raise
+        raise KernelTypeError(
+            f"{name.lstrip('_')}: '{given}' must be real, as {reason}; got "
+            f"{strong_dtype(values[names.index(given)]) or 'a complex number'}; take "
+            ".real, .imag or abs()") from error
 
 
 def check_inexact(name: str, dtype: Any) -> None:
