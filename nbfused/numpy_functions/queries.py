@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from .base import (
+    as_arrays,
     axes_of,
     axis_of,
     converted,
@@ -106,6 +107,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
 @implements("piecewise")
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """Functions of the elements at which conditions hold, each of all elements."""
+    (x,) = as_arrays([x], "numpy.piecewise")
     conditions = [condlist] if is_value(condlist) and shape_of(condlist) == shape_of(
         x) else sequence(condlist, "numpy.piecewise")
     pieces = list(funclist)

@@ -17,6 +17,7 @@ from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.shapes import names_only_element
 from .base import (
+    as_arrays,
     axes_of,
     axis_of,
     converted,
@@ -354,7 +355,7 @@ def size(a: Any, axis: Any = None) -> int:
 @implements("copy")
 def copy(a: Any, order: str = "K") -> Any:
     """A copy."""
-    return a.copy(order)
+    return as_arrays([a], "numpy.copy")[0].copy(order)
 
 
 @implements("astype")
