@@ -65,7 +65,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False,
                          "or 'ij'")
     count = len(xi)
     made = [ops.reshape(x, tuple(-1 if j == k else 1 for j in range(count)))
-            for k, x in enumerate(xi)]
+            for k, x in enumerate(as_arrays(xi, "numpy.meshgrid", weak=False))]
     if indexing == "xy" and count > 1:
         order = (1, 0, *range(2, count))
         made = [ops.transpose(x, order) for x in made]
