@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of, is_array
 from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
-from ..autograd import Variable, apply
+from ..autograd import Variable
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
@@ -37,7 +37,6 @@ __all__ = [
     "Case",
     "Operand",
     "Parameters",
-    "apply_named",
     "boolean",
     "check_array",
     "check_floating",
@@ -54,6 +53,7 @@ __all__ = [
     "op",
     "output_tuple",
     "quantity",
+    "raise_named",
     "real_number",
     "strong_dtype",
     "unpack_single",
@@ -160,27 +160,20 @@ def is_complex(x: Any) -> bool:
     return isinstance(x, complex) if dtype is None else dtype.kind == "c"
 
 
-def apply_named(name: str, spec: Any, values: Sequence[Any], names: Sequence[str],
-                **options: Any) -> tuple[Any, ...]:
-    """`apply`, for an operation whose name an error has.
+def raise_named(error: KernelTypeError, name: str, names: Sequence[str],
+                values: Sequence[Any]) -> NoReturn:
+    """Raise the error of `apply`; with the operation and its argument if that is it.
 
-    Raises
-    ------
-    KernelTypeError
-        A function of the spec takes real numbers only, and an argument is complex.
+    It is where a function of the spec takes real numbers only and one is complex.
     """
-    try:
-        return apply(spec, values, names=names, **options)
-    except KernelTypeError as error:
-        reason = getattr(error, "refuses_complex", "")
-        given = next((n for n, v in zip(names, values, strict=True) if is_complex(v)),
-                     None)
-        if not reason or given is None:
-            raise
-        raise KernelTypeError(
-            f"{name.lstrip('_')}: '{given}' must be real, as {reason}; got "
-            f"{strong_dtype(values[names.index(given)]) or 'a complex number'}; take "
-            ".real, .imag or abs()") from error
+    reason = getattr(error, "refuses_complex", "")
+    given = next((k for k, v in enumerate(values) if is_complex(v)), None)
+    if not reason or given is None:
+        raise error
+    raise KernelTypeError(
+        f"{name.lstrip('_')}: '{names[given]}' must be real, as {reason}; got "
+        f"{strong_dtype(values[given]) or 'a complex number'}; take .real, .imag or "
+        "abs()") from error
 
 
 def check_inexact(name: str, dtype: Any) -> None:

@@ -7,16 +7,17 @@ from functools import lru_cache
 from typing import Any
 
 from ..arrays.traced import find_traced
+from ..autograd import apply
 from ..errors import KernelTypeError
 from ..scalar.ir.nodes import Function
 from ..specs import Contract
 from ..specs.vjp.functions import identity
 from .base import (
-    apply_named,
     check_integers,
     check_operand,
     kind_of,
     output_tuple,
+    raise_named,
     unpack_single,
 )
 from .cached_call import CachedCall
@@ -76,7 +77,10 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
     outs = output_tuple(out, len(function.results), what)
-    results = apply_named(what, spec, values, names, out=outs)
+    try:
+        results = apply(spec, values, out=outs, names=names)
+    except KernelTypeError as error:
+        raise_named(error, what, names, values)
     if key is not None and not whole and find_traced(values) is None:
         if len(_cached) >= _LIMIT:
             _cached.clear()

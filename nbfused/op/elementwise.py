@@ -21,10 +21,10 @@ from ..specs import Map
 from ..support.forks import cached_property
 from .base import (
     Parameters,
-    apply_named,
     kind_of,
     output_tuple,
     quantity,
+    raise_named,
     unpack_single,
 )
 from .cached_call import fast_calls
@@ -245,8 +245,11 @@ class Elementwise(Func, Ufunc):
                                              dtypes=dtypes, casting=casting))
         kinds = tuple(map(kind_of, values))
         spec = self.spec(kinds) if function is self.function else Map(function, kinds)
-        results = apply_named(self.parameters.name, spec, values, names, out=outs,
-                              dtypes=dtypes, casting=casting)
+        try:
+            results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
+                            casting=casting)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, names, values)
         if dtypes is None:
             self._remember(spec, args, values, outs)
         return unpack_single(results)

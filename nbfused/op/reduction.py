@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..arrays.dtypes import warn_of_lost_part
 from ..arrays.traced import extents
+from ..autograd import apply
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value
@@ -24,11 +25,11 @@ from ..specs.vjp.functions import compose, identity
 from ..support.display import SourceText
 from ..support.forks import cached_property
 from .base import (
-    apply_named,
     boolean,
     kind_of,
     output_tuple,
     quantity,
+    raise_named,
     real_number,
     unpack_single,
 )
@@ -184,8 +185,10 @@ class Reduction(Func):
         nothing = self._takes_nothing()
         if not nothing:
             self._check_extent(spec, shapes, axes)
-        results = apply_named(self.parameters.name, spec, values, self.parameters.names,
-                              out=outs)
+        try:
+            results = apply(spec, values, out=outs, names=self.parameters.names)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, self.parameters.names, values)
         if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
             self._known[key] = CachedCall(
                 spec, values, outs, self.parameters.name, self.parameters.names,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 from ..arrays.traced import extents
+from ..autograd import apply
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value, read
@@ -19,10 +20,10 @@ from ..specs.vjp.functions import compose, pick, trim
 from ..support.forks import cached_property
 from ..support.records import record
 from .base import (
-    apply_named,
     check_pyfunc,
     is_number,
     output_tuple,
+    raise_named,
     unpack_single,
 )
 from .cached_call import CachedCall
@@ -226,7 +227,10 @@ class RowOp(Func):
                 f"one dimension, got {values[0]!r}; reshape it to (1,)")
         outs = output_tuple(out, len(self.outs), self.parameters.name)
         spec = self.spec(kinds, normalize_axis(axis, ndim) - ndim)
-        results = apply_named(self.parameters.name, spec, values, names, out=outs)
+        try:
+            results = apply(spec, values, out=outs, names=names)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, names, values)
         if plain and kinds[0] == "element" and \
                 self.parameters.accepts(tuple(map(type, args))):
             self._known[key] = CachedCall(
