@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..arrays.creation import array_like
-from ..arrays.traced import Traced
+from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError
@@ -19,8 +19,9 @@ from ..specs.shapes import names_only_element
 
 __all__ = [
     "as_arrays", "as_given", "axes_of", "axis_of", "check_values", "converted",
-    "copied", "detached", "floating", "implements", "index_array", "is_value", "lined",
-    "ops", "permuted", "sequence", "shape_of", "sizes", "stored", "truth", "vocabulary",
+    "copied", "detached", "filled", "floating", "implements", "index_array", "is_value",
+    "lined", "ops", "permuted", "sequence", "shape_of", "sizes", "stored", "truth",
+    "vocabulary",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -104,26 +105,36 @@ def sequence(given: Any, name: str) -> list[Any]:
     return list(given)
 
 
-def as_arrays(found: Sequence[Any], name: str) -> list[Any]:
-    """Numbers and lists among arrays become arrays like the first of these."""
+def as_arrays(found: Sequence[Any], name: str, weak: bool = True) -> list[Any]:
+    """Numbers and lists among arrays become arrays like the first of these.
+
+    Python's numbers take its dtype if they are `weak`; NumPy's functions that are
+    written in Python make arrays of them, which have one of their own.
+    """
     like = next((x for kind in (Traced, Variable, object) for x in found
                  if isinstance(x, kind) and is_value(x)), None)
     if like is None:
         raise KernelTypeError(f"{name}: none of the arguments is an array; make one "
                               "with nf.array")
-    return [x if is_value(x) and not isinstance(x, np.generic) else _like(x, like)
-            for x in found]
+    return [x if is_value(x) and not isinstance(x, (np.generic, TracedNumber))
+            else _like(x, like, weak) for x in found]
 
 
-def _like(x: Any, like: Any) -> Any:
-    """Numbers in the library and on the device of an array.
-
-    A Python number is of the dtype that it has beside `like`, as in NumPy.
-    """
+def _like(x: Any, like: Any, weak: bool) -> Any:
+    """Numbers in the library and on the device of an array."""
+    if isinstance(x, TracedNumber):
+        kind = dtype_of(x) if x.python is None or not weak else np.result_type(
+            dtype_of(like), x.python())
+        return filled(x, kind, like)
     host = np.asarray(x)
-    weak = type(x) in (bool, int, float, complex)
-    kind = np.result_type(dtype_of(like), x) if weak else host.dtype
-    return index_array(host.astype(kind), like)
+    if weak and type(x) in (bool, int, float, complex):
+        host = host.astype(np.result_type(dtype_of(like), x))
+    return index_array(host, like)
+
+
+def filled(x: Any, dtype: Any, like: Any) -> Any:
+    """A traced number as an array without dimensions, in the library of `like`."""
+    return ops.full_like(index_array(np.zeros((), dtype), like), x)
 
 
 def truth(x: Any, name: str) -> bool:

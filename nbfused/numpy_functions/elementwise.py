@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..arrays.traced import Traced
+from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..errors import KernelTypeError
 from .base import (
@@ -97,8 +97,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 @implements("choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """The element of the choice that an index names."""
-    given = as_arrays([a, *sequence(choices, "numpy.choose")], "numpy.choose")
+    given = as_arrays([_with_dtype(a), *sequence(choices, "numpy.choose")],
+                      "numpy.choose")
     a, found = given[0], given[1:]
+    if dtype_of(a).kind == "b":
+        a = ops.astype(a, np.int64)
     if mode == "wrap":
         a = ops.remainder(a, len(found))
     elif mode == "clip":
@@ -111,6 +114,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     from .indexing import take_along_axis
     index = ops.expand_dims(ops.broadcast_to(a, shape), 0)
     return stored(ops.squeeze(take_along_axis(stacked, index, 0), 0), out)
+
+
+def _with_dtype(a: Any) -> Any:
+    """Python's integers as NumPy's: beside choices they would take their dtype."""
+    if isinstance(a, TracedNumber) and a.python in (bool, int):
+        return a.computed(np.int64)
+    return np.int64(a) if type(a) in (bool, int) else a
 
 
 def _alike(arrays: list[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from .base import (
     axis_of,
     converted,
     copied,
+    filled,
     implements,
     index_array,
     is_value,
@@ -190,7 +191,7 @@ def _values(x: Any, like: Any, name: str, casting: str = "same_kind") -> Any:
     """Convert values to the dtype and the library of the array that takes them."""
     wanted = dtype_of(like)
     if isinstance(x, TracedNumber) and can_cast(dtype_of(x), wanted, casting):
-        return ops.full_like(index_array(np.zeros((), wanted), like), x)
+        return filled(x, wanted, like)
     number = type(x) in (bool, int, float, complex)
     if not is_value(x) or isinstance(x, np.generic):
         given = np.result_type(wanted, x) if number else np.asarray(x).dtype

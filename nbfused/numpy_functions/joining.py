@@ -34,7 +34,8 @@ __all__: list[str] = []
 def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *,
                 dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays one after another along an axis."""
-    found = as_arrays(sequence(arrays, "numpy.concatenate"), "numpy.concatenate")
+    found = as_arrays(sequence(arrays, "numpy.concatenate"), "numpy.concatenate",
+                      weak=False)
     if axis is None:
         found, axis = [ops.reshape(x, (-1,)) for x in found], 0
     return ops.concatenate(_converted("numpy.concatenate", found, dtype, out, casting),
@@ -45,7 +46,7 @@ def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *,
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None,
           casting: str = "same_kind") -> Any:
     """Arrays one after another along a new axis."""
-    found = as_arrays(sequence(arrays, "numpy.stack"), "numpy.stack")
+    found = as_arrays(sequence(arrays, "numpy.stack"), "numpy.stack", weak=False)
     return ops.stack(_converted("numpy.stack", found, dtype, out, casting), axis=axis,
                      out=out)
 
@@ -72,7 +73,7 @@ def _stacking(name: str, prepare: Callable[..., Any], axis: Callable[[Any], int]
               ) -> Callable[..., Any]:
     def call(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
         found = [prepare(x) for x in as_arrays(sequence(tup, f"numpy.{name}"),
-                                               f"numpy.{name}")]
+                                               f"numpy.{name}", weak=False)]
         return concatenate(found, axis(found), dtype=dtype, casting=casting)
 
     call.__name__ = call.__qualname__ = name
@@ -102,7 +103,7 @@ def block(arrays: Any) -> Any:
     depth = _depth(arrays)
     if not depth:
         return copied(as_arrays([arrays], "numpy.block")[0])
-    leaves = as_arrays(_leaves(arrays), "numpy.block")
+    leaves = as_arrays(_leaves(arrays), "numpy.block", weak=False)
     ndim = max(depth, *(len(shape_of(x)) for x in leaves))
     return _block(arrays, depth, ndim, iter(
         [ops.reshape(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))

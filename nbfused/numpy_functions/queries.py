@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from .base import (
+    as_arrays,
     axes_of,
     axis_of,
     converted,
@@ -64,7 +65,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False,
                          "or 'ij'")
     count = len(xi)
     made = [ops.reshape(x, tuple(-1 if j == k else 1 for j in range(count)))
-            for k, x in enumerate(xi)]
+            for k, x in enumerate(as_arrays(xi, "numpy.meshgrid", weak=False))]
     if indexing == "xy" and count > 1:
         order = (1, 0, *range(2, count))
         made = [ops.transpose(x, order) for x in made]
@@ -106,6 +107,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
 @implements("piecewise")
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """Functions of the elements at which conditions hold, each of all elements."""
+    (x,) = as_arrays([x], "numpy.piecewise")
     conditions = [condlist] if is_value(condlist) and shape_of(condlist) == shape_of(
         x) else sequence(condlist, "numpy.piecewise")
     pieces = list(funclist)

@@ -191,7 +191,8 @@ def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
     found = ops.divide(total, left)
     found = found if kind is None else converted(
         found, np.zeros((), kind).real.dtype)
-    return stored(found, out) if name == "var" else ops.sqrt(found, out=out)
+    found = stored(found, out) if name == "var" else ops.sqrt(found, out=out)
+    return found if dtype is None or out is not None else converted(found, dtype)
 
 
 var = _spread("var")

@@ -17,6 +17,7 @@ from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.shapes import names_only_element
 from .base import (
+    as_arrays,
     axes_of,
     axis_of,
     converted,
@@ -152,9 +153,10 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 @implements("broadcast_arrays")
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
-    shape = np.broadcast_shapes(*map(shape_of, args))
+    arrays = as_arrays(args, "numpy.broadcast_arrays", weak=False)
+    shape = np.broadcast_shapes(*map(shape_of, arrays))
     return tuple(a if shape_of(a) == shape else ops.broadcast_to(a, shape)
-                 for a in args)
+                 for a in arrays)
 
 
 def _at_least(ndim: int, a: Any) -> Any:
@@ -167,7 +169,8 @@ def _at_least(ndim: int, a: Any) -> Any:
 
 def _all_at_least(ndim: int) -> Any:
     def call(*arys: Any) -> Any:
-        made = tuple(_at_least(ndim, a) for a in arys)
+        made = tuple(_at_least(ndim, a) for a in as_arrays(
+            arys, f"numpy.atleast_{ndim}d", weak=False))
         return made[0] if len(made) == 1 else made
 
     return implements(f"atleast_{ndim}d")(call)
@@ -354,7 +357,7 @@ def size(a: Any, axis: Any = None) -> int:
 @implements("copy")
 def copy(a: Any, order: str = "K") -> Any:
     """A copy."""
-    return a.copy(order)
+    return as_arrays([a], "numpy.copy")[0].copy(order)
 
 
 @implements("astype")

@@ -53,6 +53,7 @@ __all__ = [
     "op",
     "output_tuple",
     "quantity",
+    "raise_named",
     "real_number",
     "strong_dtype",
     "unpack_single",
@@ -159,6 +160,22 @@ def is_complex(x: Any) -> bool:
     return isinstance(x, complex) if dtype is None else dtype.kind == "c"
 
 
+def raise_named(error: KernelTypeError, name: str, names: Sequence[str],
+                values: Sequence[Any]) -> NoReturn:
+    """Raise the error of `apply`; with the operation and its argument if that is it.
+
+    It is where a function of the spec takes real numbers only and one is complex.
+    """
+    reason = getattr(error, "refuses_complex", "")
+    given = next((k for k, v in enumerate(values) if is_complex(v)), None)
+    if not reason or given is None:
+        raise error
+    raise KernelTypeError(
+        f"{name.lstrip('_')}: '{names[given]}' must be real, as {reason}; got "
+        f"{strong_dtype(values[given]) or 'a complex number'}; take .real, .imag or "
+        "abs()") from error
+
+
 def check_inexact(name: str, dtype: Any) -> None:
     """Check that a mean is not asked for in integers, which would cut it off.
 
@@ -173,18 +190,17 @@ def check_inexact(name: str, dtype: Any) -> None:
 
 
 def check_spread_dtype(name: str, x: Any, dtype: Any) -> None:
-    """Check the `dtype` of a variance of `x`: complex if `x` is, else real.
+    """Check the `dtype` of a variance of `x`, which is complex if `x` is.
 
     Raises
     ------
     KernelTypeError
-        It is of another kind.
+        It would leave out imaginary parts.
     """
     check_inexact(name, dtype)
-    if dtype is not None and is_complex(x) != (check_dtype(dtype).kind == "c"):
+    if dtype is not None and is_complex(x) and check_dtype(dtype).kind != "c":
         raise KernelTypeError(f"{name}: 'dtype' is {check_dtype(dtype)}; expected a "
-                              f"{'complex' if is_complex(x) else 'real'} one, as 'x' "
-                              "is; convert 'x', or the result")
+                              "complex one, as 'x' is; convert 'x', or the result")
 
 
 def kind_of(x: Any) -> str:

@@ -12,7 +12,14 @@ from ..errors import KernelTypeError
 from ..scalar.ir.nodes import Function
 from ..specs import Contract
 from ..specs.vjp.functions import identity
-from .base import check_integers, check_operand, kind_of, output_tuple, unpack_single
+from .base import (
+    check_integers,
+    check_operand,
+    kind_of,
+    output_tuple,
+    raise_named,
+    unpack_single,
+)
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
@@ -70,7 +77,10 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
     outs = output_tuple(out, len(function.results), what)
-    results = apply(spec, values, out=outs, names=names)
+    try:
+        results = apply(spec, values, out=outs, names=names)
+    except KernelTypeError as error:
+        raise_named(error, what, names, values)
     if key is not None and not whole and find_traced(values) is None:
         if len(_cached) >= _LIMIT:
             _cached.clear()

@@ -19,7 +19,14 @@ from ..scalar.ir.nodes import Block, Function, Let, walk
 from ..scalar.typing.types import Weak
 from ..specs import Map
 from ..support.forks import cached_property
-from .base import Parameters, kind_of, output_tuple, quantity, unpack_single
+from .base import (
+    Parameters,
+    kind_of,
+    output_tuple,
+    quantity,
+    raise_named,
+    unpack_single,
+)
 from .cached_call import fast_calls
 from .func import Func, func
 from .kernel_counts import counting_decorator
@@ -238,8 +245,11 @@ class Elementwise(Func, Ufunc):
                                              dtypes=dtypes, casting=casting))
         kinds = tuple(map(kind_of, values))
         spec = self.spec(kinds) if function is self.function else Map(function, kinds)
-        results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
-                        casting=casting)
+        try:
+            results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
+                            casting=casting)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, names, values)
         if dtypes is None:
             self._remember(spec, args, values, outs)
         return unpack_single(results)

@@ -29,6 +29,7 @@ from .base import (
     kind_of,
     output_tuple,
     quantity,
+    raise_named,
     real_number,
     unpack_single,
 )
@@ -184,7 +185,10 @@ class Reduction(Func):
         nothing = self._takes_nothing()
         if not nothing:
             self._check_extent(spec, shapes, axes)
-        results = apply(spec, values, out=outs, names=self.parameters.names)
+        try:
+            results = apply(spec, values, out=outs, names=self.parameters.names)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, self.parameters.names, values)
         if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
             self._known[key] = CachedCall(
                 spec, values, outs, self.parameters.name, self.parameters.names,

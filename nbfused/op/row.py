@@ -19,7 +19,13 @@ from ..specs.shapes import normalize_axis
 from ..specs.vjp.functions import compose, pick, trim
 from ..support.forks import cached_property
 from ..support.records import record
-from .base import check_pyfunc, is_number, output_tuple, unpack_single
+from .base import (
+    check_pyfunc,
+    is_number,
+    output_tuple,
+    raise_named,
+    unpack_single,
+)
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
@@ -221,7 +227,10 @@ class RowOp(Func):
                 f"one dimension, got {values[0]!r}; reshape it to (1,)")
         outs = output_tuple(out, len(self.outs), self.parameters.name)
         spec = self.spec(kinds, normalize_axis(axis, ndim) - ndim)
-        results = apply(spec, values, out=outs, names=names)
+        try:
+            results = apply(spec, values, out=outs, names=names)
+        except KernelTypeError as error:
+            raise_named(error, self.parameters.name, names, values)
         if plain and kinds[0] == "element" and \
                 self.parameters.accepts(tuple(map(type, args))):
             self._known[key] = CachedCall(

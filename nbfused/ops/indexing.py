@@ -68,7 +68,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     indices : integer array, integer or list of integers
         Of any shape; negative ones count from the end.
     axis : int or None
-        Along which to take; None takes from the flattened array.
+        Along which to take; None, NumPy's default, takes from the flattened array.
     out : array, optional
         Where to store.
     **keywords

@@ -271,7 +271,7 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     -------
     array
         float64 for integers; of complex numbers real, the mean square of distances from
-        their mean.
+        their mean; of the dtype that was asked for, a complex one too.
 
     Notes
     -----
@@ -288,8 +288,9 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
                         out=out, **keywords)
     x, ddof = _prepare("var", x, ddof, dtype)
     if is_complex(x):
-        return add(*(_var(part, ddof, axis=axis, keepdims=keepdims)
-                     for part in _parts(x)), out=out)
+        found = add(*(_var(part, ddof, axis=axis, keepdims=keepdims)
+                      for part in _parts(x)), out=out)
+        return found if dtype is None or out is not None else astype(found, dtype)
     return _var(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
@@ -306,5 +307,6 @@ def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
                         out=out, **keywords)
     x, ddof = _prepare("std", x, ddof, dtype)
     if is_complex(x):
-        return sqrt(var(x, axis, keepdims, ddof=ddof), out=out)
+        found = sqrt(var(x, axis, keepdims, ddof=ddof), out=out)
+        return found if dtype is None or out is not None else astype(found, dtype)
     return _std(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)

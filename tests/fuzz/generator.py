@@ -154,6 +154,8 @@ class Draft:
         if depth < 2 and depth >= 0 and self.chance(0.12):
             text, inner = self.expression(like, depth + 1)
             value = self.evaluate(text)
+            if self.flavor.orders and not _finite(value):
+                raise NoFit  # where it is chosen away, forward and reverse mode differ
             if value.dtype.kind in kinds and (not first or value.ndim >= row.ndim):
                 text, value = operand_of(f"({text})", value, row.domain if first else (
                     -np.inf, np.inf), self.evaluate)

@@ -26,13 +26,18 @@ __all__ = ["WAYS", "Way", "quietly", "to_numpy"]
 Refusals = dict[str, Sequence[tuple[Any, str]]]
 
 
+#: Operations whose defaults are not NumPy's: the axis of `take` is 0, not None.
+_OTHER_DEFAULTS = frozenset({"take"})
+
+
 class _Ours:
-    """NumPy with the functions that nbfused has of the same name."""
+    """NumPy with the functions that nbfused has of the same name and defaults."""
 
     def __getattr__(self, name: str) -> Any:
         ours = getattr(nf.ops, name, None)
-        return ours if callable(ours) and hasattr(ours, "reference") \
-            else getattr(np, name)
+        same = callable(ours) and hasattr(ours, "reference") \
+            and name not in _OTHER_DEFAULTS
+        return ours if same else getattr(np, name)
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,7 @@ _EAGER: Refusals = {
 _OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, "")),
                   # NumPy's own, of an array where it has a scalar in the reference.
                   **_for("in-place", (ValueError, "read-only")),
-                  **_for("where", (TypeError, "argument"),
-                         (KernelTypeError, "'indices' must be an array"))}
+                  **_for("where", (TypeError, "argument"))}
 
 
 def _planned(program: Program) -> Callable[..., Any]:

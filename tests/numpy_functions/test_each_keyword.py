@@ -37,7 +37,7 @@ REFUSED_VALUES = {
                     "a tuple of one axis"),
     **dict.fromkeys(("mean dtype", "nanmean dtype"), "integers would cut it off"),
     **dict.fromkeys(("nanstd dtype", "nanvar dtype", "std dtype", "var dtype"),
-                    "integers, and complex numbers of real ones"),
+                    "integers, and real numbers of complex ones"),
 }
 #: Where an array is passed.
 HOLE = "an array"

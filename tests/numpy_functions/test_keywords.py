@@ -119,8 +119,15 @@ def test_means_in_integers(name):
 def test_variances_of_another_kind():
     with refused(KernelTypeError, "var", "'dtype' is float64", "complex one"):
         ops.var(C, dtype=np.float64)
-    with refused(KernelTypeError, "std", "'dtype' is complex128", "real one"):
-        np.nanstd(nf.Variable(X), dtype=np.complex128)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("x", [Y, Y + 2j * Y[::-1]], ids=["real", "complex"])
+def test_variances_have_the_complex_dtype_that_is_asked_for(name, x):
+    for options in ({}, {"where": Y > 0}, {"out": np.empty((), complex)}):
+        want = getattr(np, name)(x, dtype=np.complex128, **options)
+        got = getattr(ops, name)(x, dtype=np.complex128, **options)
+        alike(got, want)
 
 
 CHOSEN = np.array([[True, False, True], [True, True, False]])

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbfused as nf
+
 from .agreement import check, normal, positive
 
 pytestmark = pytest.mark.interpreted
@@ -76,6 +78,8 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda x, y: np.meshgrid(x, y, indexing="ij", sparse=True), W, V),
     "select": (lambda x: np.select([x > 1, x > 0], [x * 2, x], -x), A),
     "choose": (lambda x, y: np.choose(np.array([0, 1, 1]), [x, y]), W, W + 1),
+    "choose by a number": (lambda x, y: np.choose(1, [x, y]), W, W + 1),
+    "choose by truth": (lambda x, y: np.choose(x > 0, [x, y]), W, W + 1),
     "extract": (lambda x: np.extract(np.array([True, False, True]), x), W),
     "compress": (lambda x: np.compress([True, False, True, True], x, 0), A),
     "take": (lambda x: np.take(x, [1, -1, 0], 1), B), "take wrap": (
@@ -126,3 +130,20 @@ def test_indices_that_are_refused(index, words):
 
     with pytest.raises(nf.errors.NbFusedError, match=words):
         nf.Variable(X)[index]
+
+
+@pytest.mark.parametrize("join", [
+    lambda x: np.hstack([x, 2.0]), lambda x: np.append(x, 2),
+    lambda x: np.block([x, 2.0]), lambda x: np.stack([x[0], 2.0]),
+    lambda x: np.dot(x, 2.0), lambda x: np.outer(x, 2.0), lambda x: np.kron(x, 2.0),
+    lambda x: np.add(*np.meshgrid(x, 2.0)), lambda x: np.vdot(x, [1.0, 2.0, 0.5]),
+    lambda x: np.add(*np.broadcast_arrays(x, 2.0)),
+    lambda x: np.add(*np.atleast_1d(x, 2.0)), lambda x: np.cov(x, [1.0, 2.0, 0.5]),
+    lambda x: np.polymul(x, 2.0), lambda x: np.choose([0, 1], [x[:2], 2.0])])
+def test_a_python_number_among_arrays_has_numpys_dtype(join):
+    fused = nf.fuse(join)
+    for x in (A[0, :3].astype("f4"), np.arange(1, 4, dtype="i1")):
+        want = join(x)
+        for found in (join(nf.Variable(x)).data, fused(x)):
+            assert found.dtype == want.dtype
+            np.testing.assert_allclose(found, want, rtol=1e-6)

@@ -8,6 +8,8 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.errors import KernelTypeError
+from tests.refusal import refused
 
 DTYPES = ["complex64", "complex128"]
 
@@ -173,3 +175,22 @@ def test_signs_of_infinite_and_of_largest_parts(dtype, device):
     want = [1, -1j, none, none, none, complex(half, -half)]
     got = nf.to_numpy(ops.sign(nf.array(x, device=device)))
     np.testing.assert_allclose(got, np.array(want, dtype), rtol=1e-6)
+
+
+@pytest.mark.parametrize("call", [
+    ops.logsumexp, ops.layer_norm, ops.relu, ops.floor, ops.softmax,
+    lambda x: nf.fuse(lambda x: ops.logsumexp(x * 2))(x),
+    lambda x: ops.matmul_add_relu(x, x, x)],
+    ids=["logsumexp", "layer_norm", "relu", "floor", "softmax", "logsumexp",
+         "matmul_add_relu"])
+def test_what_takes_real_numbers_names_itself_and_the_argument(call, request):
+    name = request.node.callspec.id.rstrip("0123456789")
+    argument = "lhs" if name == "matmul_add_relu" else "x"
+    with refused(KernelTypeError, f"{name}: '{argument}' must be real", "complex128",
+                 "take .real, .imag or abs()"):
+        call(np.ones((2, 2)) + 1j)
+
+
+def test_a_kernel_with_a_complex_constant_says_where():
+    with refused(KernelTypeError, __file__, "max does not take complex numbers"):
+        nf.elementwise(lambda x: max(x * 1j, 0.0))(np.ones(2))

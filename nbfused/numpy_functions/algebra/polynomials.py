@@ -48,7 +48,7 @@ def _coefficients(x: Any, name: str) -> Any:
 
 
 def _of_one_length(a1: Any, a2: Any, name: str) -> tuple[Any, Any]:
-    a1, a2 = (_coefficients(x, name) for x in as_arrays([a1, a2], name))
+    a1, a2 = (_coefficients(x, name) for x in as_arrays([a1, a2], name, False))
     size = max(shape_of(a1)[0], shape_of(a2)[0])
     made = []
     for x in (a1, a2):
@@ -82,7 +82,7 @@ def polymul(a1: Any, a2: Any) -> Any:
         A leading coefficient is 0 in a call that was traced: the length of the result
         would depend on it.
     """
-    return convolve(*map(_trimmed, as_arrays([a1, a2], "numpy.polymul")))
+    return convolve(*map(_trimmed, as_arrays([a1, a2], "numpy.polymul", False)))
 
 
 def _trimmed(x: Any) -> Any:

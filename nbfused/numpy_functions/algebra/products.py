@@ -32,6 +32,7 @@ __all__: list[str] = []
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Matrix products, or sums of products along the last and the last but one axis."""
+    a, b = as_arrays([a, b], "numpy.dot", weak=False)
     dims = len(shape_of(a)), len(shape_of(b))
     if 0 in dims:
         return ops.multiply(a, b, out=out)
@@ -43,12 +44,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @implements("vdot")
 def vdot(a: Any, b: Any, /) -> Any:
     """The sum of products of all elements, the first ones conjugated."""
-    return ops.matmul(conjugated(ravel(a)), ravel(b))
+    a, b = map(ravel, as_arrays([a, b], "numpy.vdot", weak=False))
+    return ops.matmul(conjugated(a), b)
 
 
 @implements("inner")
 def inner(a: Any, b: Any, /) -> Any:
     """Sums of products along the last axes."""
+    a, b = as_arrays([a, b], "numpy.inner", weak=False)
     if not (shape_of(a) and shape_of(b)):
         return ops.multiply(a, b)
     return tensordot(a, b, ((-1,), (-1,)))
@@ -57,6 +60,7 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements("outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """Products of each element with each one."""
+    a, b = as_arrays([a, b], "numpy.outer", weak=False)
     left, right = ops.reshape(a, (-1, 1)), ops.reshape(b, (1, -1))
     return ops.multiply(left, right, out=out)
 
@@ -112,6 +116,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 @implements("kron")
 def kron(a: Any, b: Any) -> Any:
     """Each element of `a` times all of `b`, in blocks."""
+    a, b = as_arrays([a, b], "numpy.kron", weak=False)
     ndim = max(len(shape_of(a)), len(shape_of(b)))
     first, second = ((1,) * (ndim - len(shape_of(x))) + shape_of(x) for x in (a, b))
     spread = tuple(n for extent in first for n in (extent, 1))

@@ -74,6 +74,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False,
     """
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"numpy.cov: 'ddof' is {ddof}, expected an integer")
+    if y is not None:
+        m, y = as_arrays([m, y], "numpy.cov", weak=False)
     x = _rows(m, not rowvar and len(shape_of(m)) != 1)
     if y is not None:
         y = _rows(y, not rowvar and len(shape_of(y)) == 2 and shape_of(y)[0] != 1)

@@ -37,7 +37,9 @@ class Operations(Accesses):
             return resolve(OPS[op].rule, types)
         except TypeError as e:
             got = ", ".join(str(t) for t in types)
-            raise self.error(f"{op} does not take ({got}): {e}") from None
+            what = f"{op} does not take ({got})"
+            raise (self.complex_error(what, str(e)) if "complex" in got
+                   else self.error(f"{what}: {e}")) from None
 
     def elementary(self, s: Let, args: Sequence[Operand]) -> None:
         """An operation of the printers, its operands cast to their common dtype."""
@@ -65,7 +67,8 @@ class Operations(Accesses):
     def check_real(self, op: str, kind: str) -> None:
         """Refuse complex operands where NumPy or the printers have real ones only."""
         if OPS[op].real and kind == "c":
-            raise self.error(f"{op} does not take complex numbers; take .real or .imag")
+            raise self.complex_error(f"{op} does not take complex numbers",
+                                     "take .real or .imag")
 
     def compare(self, op: str, result: str, args: Sequence[Operand]) -> None:
         """A comparison is exact between integers of any two types."""
@@ -85,7 +88,8 @@ class Operations(Accesses):
             values = self.coerce_all(list(zip(values, targets, strict=True)),
                                      (UINT8, UINT8))
         if kinds.pop().kind == "c" and op not in ("eq", "ne"):
-            raise self.error(f"{op} does not order complex numbers; compare .real")
+            raise self.complex_error(f"{op} does not order complex numbers",
+                                     "compare .real")
         self.emit(op, values, t, name=result)
         return None
 

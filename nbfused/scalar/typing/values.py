@@ -116,6 +116,12 @@ class Values:
         where = f"{self.source.pyfile}:{self.line}: " if self.source.pyfile else ""
         return KernelTypeError(f"{where}{self.source.name}: {text}")
 
+    def complex_error(self, reason: str, way_out: str) -> KernelTypeError:
+        """The error for complex operands; ops add their names to the reason."""
+        error = self.error(f"{reason}; {way_out}")
+        error.refuses_complex = reason  # type: ignore[attr-defined]
+        return error
+
     def integer(self, v: Value) -> Operand:
         """An operand that must be an integer."""
         value, t = self.operand(v)

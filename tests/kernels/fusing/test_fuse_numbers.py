@@ -46,6 +46,24 @@ def test_a_list_beside_a_number_is_an_array(function):
         np.testing.assert_allclose(found, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, n: np.piecewise(n - 1, [n < 1], [lambda v: -v, lambda v: v * v]),
+    lambda x, n: np.copy(n + 1), lambda x, n: np.hstack([n - 1, 2.0]),
+    lambda x, n: np.stack([n, -n]), lambda x, n: np.choose(n > 1, [n, -n]),
+    lambda x, n: np.linspace(n + 1, 2, 3)])
+def test_numbers_alone_are_arrays_to_functions_of_arrays(function):
+    fused = nf.fuse(function)
+    for n in (0.5, 1.75, np.float32(0.5), np.float64(1.75), np.float64(0.25)):
+        found, want = fused(X, n), function(X, n)
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_a_number_is_raveled():
+    fused = nf.fuse(lambda x, n: x + np.concatenate([np.ravel(n - 1), np.ravel(n)])[0])
+    np.testing.assert_array_equal(fused(X, np.float64(3)), X + 2)
+
+
 def test_a_list_of_traced_numbers_is_refused_by_name():
     with pytest.raises(KernelTypeError):
         nf.fuse(lambda x, n: x + np.sin([n]))(X, np.float32(0.5))

@@ -130,10 +130,10 @@ class Symbol(Unknown, Traced, Variable):
         self.parts = base.parts if part is None else (*base.parts, part)
         self.tracer.views.setdefault(self.array, WeakSet()).add(self)
 
-    def note_ravel(self, base: Symbol) -> None:
+    def note_ravel(self, base: Unknown) -> None:
         """Note that this is `base` raveled: a copy, if that is not contiguous."""
         self.raveled = True
-        if not self.loose and may_copy(None, base):
+        if not self.loose and isinstance(base, Symbol) and may_copy(None, base):
             self.loose, self.root, self.parts = MAY_BE_A_COPY, None, base.parts
 
     def note_part(self, base: Any) -> None:
