@@ -12,7 +12,6 @@ from nbfused import ops
 from nbfused.errors import (
     DeviceError,
     KernelTypeError,
-    NotDifferentiableError,
     ScalarSyntaxError,
 )
 from nbfused.op import Func
@@ -243,14 +242,6 @@ def test_texts_that_a_backend_does_not_have():
                      "'primal', 'vjp', 'jvp', 'numba'",
                      f"nf.array(x, device='{device}')"):
             fourth.source(kind, X, Y)
-
-
-def test_an_operation_of_a_kernel_has_two_derivatives():
-    second = nf.grad(lambda x: nf.grad(lambda x: as_op(x).sum())(x).sum())
-    np.testing.assert_allclose(second(X), 12 * X * X, rtol=1e-12)
-    with refused(NotDifferentiableError, "fourth", "has two derivatives", "a third",
-                 "@nf.elementwise"):
-        nf.grad(lambda x: second(x).sum())(X)
 
 
 SIGNATURES = {

@@ -79,7 +79,8 @@ def test_logits():
     with refused(ShapeError, "'logits'", "an axis of classes", "()"):
         ops.cross_entropy(np.array(1.0), np.array(0))
     for given in (X > 1, X + 1j):
-        with refused(KernelTypeError, "'logits' must be floating", str(given.dtype)):
+        with refused(KernelTypeError, "'logits' must be real and floating",
+                     str(given.dtype)):
             ops.cross_entropy(given, np.array([0, 1, 2]))
 
 

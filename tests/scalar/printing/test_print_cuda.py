@@ -93,7 +93,7 @@ def test_derivatives_need_no_float64(op):
     d = np.dtype(np.float32)
     back = vjp(f, (True,)*len(f.params), (True,))
     t = specialize(back, (d,)*len(back.params))
-    assert {r.name for r in t.results} == {"float32"}
+    assert {r.name for r in t.results} <= {"float32", "complex64"}
     assert doubles(ptx(t, "float32")) == []
 
 
