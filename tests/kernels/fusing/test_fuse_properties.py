@@ -70,6 +70,8 @@ class Program:
         real = "c" not in (kind, self.known[b].dtype.kind)
         choices = [t.format(a) for t, kinds in UNARY.items() if kind in kinds]
         choices += [t.format(a, b) for t in (*BINARY, *(REAL if real else ()))]
+        if kind == "u" and self.arguments[-1] == -1:  # NumPy's where gives 255
+            choices = [t for t in choices if not t.endswith(", n)")]
         choices += [f"{a} * n", f"{a} + np.sqrt(n * n)", f"n ** 2 - {a}"] \
             if kind != "b" else [f"{a} | {a}", f"{a} * n"]
         if self.known[a].ndim and "b" not in (kind, self.known[b].dtype.kind):
