@@ -25,7 +25,7 @@ from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
 from ...specs import View
 from ...specs.base import Shape
-from ...specs.fusion.graph import Node, Value
+from ...specs.fusion.graph import Node, Value, type_of
 from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
@@ -264,7 +264,7 @@ class Trace:
             spec = scalar
         spec, values = self._known.inputs(spec, values)
         shapes = spec.out_shapes(tuple(map(_shape, values)))
-        types = list(spec.result_types(tuple(map(_type, values))))
+        types = list(spec.result_types(tuple(map(type_of, values))))
         asked = options.get("dtypes")
         for k, dtype in enumerate(asked or ()):
             types[k] = types[k] if dtype is None else check_dtype(dtype)
@@ -397,7 +397,3 @@ def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:
 
 def _shape(x: Any) -> Shape:
     return x.shape if isinstance(x, Value) else ()
-
-
-def _type(x: Any) -> Type:
-    return x.type if isinstance(x, Value) else number_type(x)
