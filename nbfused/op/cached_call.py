@@ -24,10 +24,11 @@ from ..autograd.recording import RECORDING
 from ..autograd.tape import IN_GRAPH, WEAK, wrapped
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
+from ..errors import KernelTypeError
 from ..scalar.typing.python_numbers import number_type
 from ..specs import Spec
 from ..support.generated import compiled
-from .base import output_tuple
+from .base import output_tuple, raise_named
 
 __all__ = ["CachedCall", "fast_calls"]
 
@@ -244,7 +245,11 @@ class CachedCall:
         if made is None:  # it is differentiated, or a closer look is needed
             outs = None if out is None else output_tuple(
                 out, self._outputs, self._name)
-            made = apply(self._spec, args + self._defaults, out=outs, names=self._names)
+            values = args + self._defaults
+            try:
+                made = apply(self._spec, values, out=outs, names=self._names)
+            except KernelTypeError as error:
+                raise_named(error, self._name, self._names, values)
             return made[0] if len(made) == 1 else made
         if out is not None:
             note_write((out,))

@@ -191,6 +191,20 @@ def test_what_takes_real_numbers_names_itself_and_the_argument(call, request):
         call(np.ones((2, 2)) + 1j)
 
 
+@pytest.mark.parametrize("call", [
+    ops.logsumexp, ops.layer_norm, ops.relu, ops.floor, ops.softmax,
+    lambda x: ops.matmul_add_relu(x, x, x), lambda x: ops.relu(x, out=x)])
+@pytest.mark.parametrize("kind", [np.asarray, nf.Variable])
+def test_the_refusal_is_the_same_after_a_call_that_works(call, kind):
+    with pytest.raises(KernelTypeError) as first:
+        call(kind(np.ones((2, 2)) + 1j))
+    for _ in range(2):
+        call(kind(np.ones((2, 2))))
+    with pytest.raises(KernelTypeError) as later:
+        call(kind(np.ones((2, 2)) + 1j))
+    assert str(later.value) == str(first.value)
+
+
 def test_a_kernel_with_a_complex_constant_says_where():
     with refused(KernelTypeError, __file__, "max does not take complex numbers"):
         nf.elementwise(lambda x: max(x * 1j, 0.0))(np.ones(2))
