@@ -213,12 +213,13 @@ class Elementwise(Func, Ufunc):
                 if made is None and taped is not None:
                     made = taped(*args)
                 if made is None:  # it is differentiated, or a closer look is needed
-                    names, values = self.parameters.names, args + defaults
+                    whole = args + defaults
                     try:
-                        return apply(spec, values, names=names,
+                        return apply(spec, whole, names=self.parameters.names,
                                      out=None if out is None else (out,))[0]
                     except KernelTypeError as error:
-                        raise_named(error, self.parameters.name, names, values)
+                        raise_named(error, self.parameters.name, self.parameters.names,
+                                    whole)
                 if out is None:
                     return made[0]
                 note_write((out,))
