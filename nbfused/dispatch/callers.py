@@ -20,8 +20,8 @@ from .allocation import OUT_OF_MEMORY
 from .launches import LAUNCHES
 from .prepared_call import PreparedCall
 
-__all__ = ["RESTRICTED", "USUAL", "Caller", "Headers", "LayoutReader", "key_of",
-           "layout_reader", "make_caller", "read_layouts"]
+__all__ = ["RESTRICTED", "USUAL", "ArgumentReader", "Caller", "Headers", "LayoutReader",
+           "key_of", "layout_reader", "make_caller", "read_arguments", "read_layouts"]
 
 Types = tuple[type, ...]
 #: The backends that calls are restricted to at present, by `use_backend`; else None.
@@ -128,11 +128,15 @@ def layout_reader(types: Types, ranks: Sequence[int],
     return read
 
 
-_LAYOUTS = """\
-def layouts(arrays):
+#: ``read(arguments)``: their key, the addresses of arrays, and the numbers.
+ArgumentReader = Callable[
+    [Sequence[Any]], tuple[Any, tuple[int, ...], tuple[Any, ...]] | None]
+
+_READER = """\
+def read(arguments):
     try:
 {read}
-        return ({key}), ({pointers})
+        return {results}
     except Exception:  # of many kinds, from many libraries: a closer look will tell
         return None
 """
@@ -145,22 +149,45 @@ def read_layouts(types: Types) -> LayoutReader | None:
     None if there is none for one of them.
     """
     readings = [reading_of(kind, False) for kind in types]
-    given = [f"x{k}" for k in range(len(types))]
-    lines = [*_unpacked(given, "arrays"), *_conditions(readings)]
+    found = [reading for reading in readings if reading is not None]
+    return None if len(found) < len(readings) else _reader(
+        found, "({key}), ({pointers})")
+
+
+def read_arguments(readings: Sequence[Reading], kinds: Sequence[str],
+                   ) -> ArgumentReader:
+    """Generate a function that reads arrays and numbers.
+
+    Parameters
+    ----------
+    readings
+        The text for each argument.
+    kinds
+        Of each: ``"array"``, ``"scalar"``, or ``"key"``: nothing but a part of the key.
+    """
+    return _reader(readings, "({key}), ({pointers}), ({numbers})", kinds)
+
+
+def _reader(readings: Sequence[Reading], results: str,
+            kinds: Sequence[str] | None = None) -> Any:
+    given = [f"x{k}" for k in range(len(readings))]
+    lines = [*_unpacked(given, "arguments"), *_conditions(readings)]
     parts = list(_COMMON)
-    for x, reading in zip(given, readings, strict=True):
-        if reading is None:
-            return None
+    values: dict[str, list[str]] = {"array": [], "scalar": [], "key": []}
+    for x, reading, kind in zip(given, readings, kinds or ("array",)*len(given),
+                                strict=True):
         lines += _read(x, reading)
-        parts += [*(part.format(x=x) for part in reading.key), f"p_{x} & 15"]
+        parts += [part.format(x=x) for part in reading.key]
+        parts += [f"p_{x} & 15"]*(kind == "array")
+        values[kind].append(f"p_{x}")
     space: dict[str, Any] = {"config": config, "registry": registry,
                              "restricted": registry.restricted.get}
-    space |= dict(pair for reading in readings if reading for pair in reading.names)
-    text = _LAYOUTS.format(read=_indented(lines), key=_listed(parts),
-                           pointers=_listed([f"p_{x}" for x in given]))
-    define(text, "layouts", space)
-    made: LayoutReader = space["layouts"]
-    return made
+    space |= dict(pair for reading in readings for pair in reading.names)
+    text = _READER.format(read=_indented(lines), results=results.format(
+        key=_listed(parts), pointers=_listed(values["array"]),
+        numbers=_listed(values["scalar"])))
+    define(text, "read", space)
+    return space["read"]
 
 
 @cache

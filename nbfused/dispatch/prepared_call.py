@@ -67,7 +67,8 @@ def bind(launcher: Launcher, call: Call) -> Start:
 
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
         launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
-                      stream, call.extents, boxes=call.boxes))
+                      stream, call.extents, call.grid, call.block, call.shared,
+                      call.boxes))
 
     return start
 

@@ -20,8 +20,9 @@ from .bounds import NOTE, BoundsChecked, bounds_checked_raw, check_inside
 from .calls import WEAK, Place, place_of, scalar_type, zero
 from .launch_plans import find_launcher
 from .launches import LAUNCHES, Launch, bytes_of
+from .prepared_call import bind
 
-__all__ = ["Launchable", "check_written", "launch", "prepare"]
+__all__ = ["BoundLaunch", "Launchable", "check_written", "launch", "prepare"]
 
 
 @record(frozen=True)
@@ -175,13 +176,72 @@ def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Ext
         place.backend.synchronize()  # somebody makes one on another stream
     trace = LAUNCHES.get()
     if trace is not None:
-        trace.append(Launch("Raw", kernel.spec.name, grid, place.backend.name,
-                            bytes_of(arrays), grid, block))
-    kernel.launcher(Call(
+        trace.append(_launched(kernel, arrays, grid, block))
+    kernel.launcher(_call(kernel, values, grid, block, shared, handle))
+    if elsewhere and stream is None:
+        place.backend.synchronize()  # and nobody there knows of this launch
+
+
+def _launched(kernel: Launchable, arrays: Sequence[Array], grid: Extents,
+              block: Extents) -> Launch:
+    return Launch("Raw", kernel.spec.name, grid, kernel.place.backend.name,
+                  bytes_of(arrays), grid, block)
+
+
+def _call(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Extents,
+          shared: int, stream: int) -> Call:
+    arrays = [v for v in values if type(v) is Array]
+    return Call(
         (), tuple([a.pointer for a in arrays]), tuple([a.strides for a in arrays]),
         tuple([v.item() if isinstance(v, np.generic) else v for v in values
                if type(v) is not Array]),
-        ordinal(place.device), handle, tuple([a.shape for a in arrays]), grid, block,
-        shared))
-    if elsewhere and stream is None:
-        place.backend.synchronize()  # and nobody there knows of this launch
+        ordinal(kernel.place.device), stream, tuple([a.shape for a in arrays]), grid,
+        block, shared)
+
+
+class BoundLaunch:
+    """A launch on arguments that differ in addresses and numbers only.
+
+    Parameters
+    ----------
+    kernel, values, grid, block, stream
+        As of `launch`: the launch that came first.
+    asked
+        Whether arrays are used on the stream that their library works on at each
+        launch; else each is used on the one that it names here.
+    """
+
+    def __init__(self, kernel: Launchable, values: Sequence[Any], grid: Extents,
+                 block: Extents, stream: int | None, asked: bool) -> None:
+        arrays = [v for v in values if type(v) is Array]
+        place = self._place = kernel.place
+        self._start = bind(kernel.launcher, _call(kernel, values, grid, block, 0, 0))
+        self._launch, self._stream = _launched(kernel, arrays, grid, block), stream
+        self._current = place.library.streams(place.device)
+        #: The streams of arrays; None: the current one.
+        self._streams: set[int] | None = {
+            a.stream for a in arrays if a.stream is not None}
+        if self._streams and asked:
+            self._streams = None
+
+    def __call__(self, pointers: Sequence[int], numbers: tuple[Any, ...]) -> None:
+        """Launch."""
+        trace = LAUNCHES.get()
+        if trace is not None:
+            trace.append(self._launch)
+        stream = self._stream
+        if stream is None:
+            stream = self._current()
+        if self._is_elsewhere(stream):
+            self._place.backend.synchronize()
+            self._start(pointers, numbers, stream)
+            if self._stream is None:
+                self._place.backend.synchronize()
+        else:
+            self._start(pointers, numbers, stream)
+
+    def _is_elsewhere(self, stream: int) -> bool:
+        """Whether an array is made, or used, on another stream."""
+        if self._streams is None:
+            return self._stream is not None and self._current() != stream
+        return not self._streams <= {stream}

@@ -7,7 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.arrays import describe
-from nbfused.dispatch.raw import check_written, launch, prepare
+from nbfused.dispatch.raw import BoundLaunch, check_written, launch, prepare
 from nbfused.errors import NotDifferentiableError, OverlapError, ReadOnlyError
 from nbfused.scalar.parse.functions import parse
 from nbfused.scalar.source.structure import Array
@@ -96,3 +96,27 @@ def test_arrays_that_are_used_on_another_stream_are_waited_for(monkeypatch):
     assert waits == [0, 1]
     launch(made, given, (1, 1, 1), (1, 1, 1), stream=0)
     assert waits == [0, 1, 1]
+
+
+def test_a_bound_launch_waits_where_a_launch_does(monkeypatch):
+    x, y = np.ones((4, 1)), np.zeros(4)
+    given = values(x, y, 2)
+    made, waits = prepare(SPEC, given, SPEC.function.params), []
+    monkeypatch.setattr(type(made.place.backend), "synchronize",
+                        lambda self: waits.append(y[2]))
+    at = [array.pointer for array in given[:2]]
+
+    def bound(stream, asked):
+        waits.clear()
+        y[2] = 0
+        BoundLaunch(made, given, (1, 1, 1), (1, 1, 1), stream, asked)(at, (2,))
+        assert y[2] == 1
+        return waits.copy()
+
+    assert bound(None, asked=True) == bound(7, asked=True) == []  # no array has one
+    given[1].stream = 5
+    assert bound(None, asked=False) == [0, 1]
+    assert bound(0, asked=False) == [0]
+    assert bound(5, asked=False) == []
+    assert bound(None, asked=True) == []  # the library works on it at each launch
+    assert bound(5, asked=True) == [0]

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ...backend import Call, Launcher, Signature
+from ...backend import Call, Launcher, Signature, Start
 from ...errors import BarrierError, RangeError
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.printing.numba import Raw, cast, statements
@@ -18,6 +18,7 @@ from ...support.records import record
 from ..runtime.compile import build
 from ..runtime.objects import Entry
 from ..runtime.pool import POOL
+from ..runtime.schedule import SERIAL, bind_parallel
 from ..text.function_names import CALLS
 from ..text.lines import indented, inlined, invoke, loop
 from ..text.operands import INT64, Frame, Operand, Scalar
@@ -272,6 +273,17 @@ class RawLauncher:
             raise RangeError(
                 f"{self._name}: {self._shared} bytes of shared arrays; a block of a "
                 f"GPU has at most {MOST_SHARED}; use smaller arrays")
+
+    def bind(self, call: Call) -> Start | None:
+        """Decide for all calls like `call`; None if it depends on more than layouts."""
+        text = self._quick
+        if self._waits or text.lonely is not None:
+            return None
+        way = self._way(call)
+        pack = text.frame.packer(call, *way.words, 0, way.step, text.room(way.threads),
+                                 0, 0, 0, way.joined)
+        launch = bind_parallel(self._entry(text), way.blocks, SERIAL, way.step)
+        return lambda pointers, scalars, stream: launch(pack(pointers, scalars))
 
     def __call__(self, call: Call) -> None:
         """Launch; return when the results are there."""

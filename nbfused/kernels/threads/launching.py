@@ -29,6 +29,7 @@ __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options",
 _DEFAULT_SHARED = 48 * 1024
 #: Grids and blocks that a kernel remembers.
 _MOST = 256
+_PLAIN, _INTEGERS = {type(None), int, bool}, {int}
 #: Keywords of a launch besides the kernel's own arguments.
 _OPTIONS = ("shared_mem", "stream", "check")
 
@@ -189,8 +190,8 @@ class Launching:
                  check: bool = True, dim: Any = None) -> Options:
         """The options of a launch, checked; once if they are but integers."""
         key = grid, block, dim, check
-        plain = stream is None and type(shared_mem) is int and shared_mem == 0 and all(
-            map(_is_plain, key))
+        plain = stream is None and type(shared_mem) is int and shared_mem == 0 and \
+            _is_plain(grid) and _is_plain(block) and _is_plain(dim) and _is_plain(check)
         found = self._checked.get(key) if plain else None
         if found is None:
             others = shared_mem, stream, check
@@ -248,8 +249,10 @@ class Launching:
         >>> y
         array([0., 2., 4., 6., 8.])
         """
-        self.bind(*args).launch(dim=dim, block=block, shared_mem=shared_mem,
-                                stream=stream, check=check)
+        if dim is None:
+            self.bind(*args).launch(block=block)  # says what is missing
+        self.start(self.arguments(args, {}), self._options(
+            None, block, shared_mem, stream, check, dim))
 
     def arguments(self, args: Sequence[Any],
                   kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -339,8 +342,8 @@ def _signature(kernel: Launchable, flat: FlatArguments) -> tuple[str, ...]:
 
 def _is_plain(value: Any) -> bool:
     """True of None, an integer of Python, and a tuple of these."""
-    return value is None or type(value) in (int, bool) or (
-        type(value) is tuple and {*map(type, value)} == {int})
+    kind = type(value)
+    return {*map(type, value)} == _INTEGERS if kind is tuple else kind in _PLAIN
 
 
 def _are_extents(values: Sequence[Any]) -> bool:

@@ -137,19 +137,18 @@ class ThreadKernel(DifferentiableKernel, PickledByName):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
-        seen = self._known.read(arguments, options)
-        if seen is not None and self._known.start(seen, options):
+        if self._known.start(arguments, options):
             return
         if is_taped(arguments):
             launch_taped(self, arguments, options)
             return
         flat = self.flatten(arguments, options.check)
-        spec, options = self.launched(flat, options)
-        spec, flat = played_back(spec, flat, options)
+        spec, left = self.launched(flat, options)
+        spec, flat = played_back(spec, flat, left)
         found = contents_of(spec, flat) if config.debug else {}
-        kernel = self.run(spec, flat, options)
-        if seen is not None and kernel is not None:
-            self._known.remember(seen, kernel)
+        kernel = self.run(spec, flat, left)
+        if kernel is not None:
+            self._known.remember(arguments, options, flat, kernel)
         self.last = (found, contents_of(spec, flat)) if found else ({}, {})
 
     def defvjp(self, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
