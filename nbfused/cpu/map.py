@@ -26,6 +26,9 @@ from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
+#: Operations that the C library computes: there are no vectors of them.
+_SCALAR = frozenset({"lgamma"})
+
 
 class Kernel(NamedTuple):
     """A compiled Map, whose units of work are points.
@@ -108,7 +111,8 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
     function, table = typed.function, elements.table
     points, names = _point("point", function, elements, outputs)
     costly = not is_cheap(function)
-    run = _run("point", names, serial, costly)
+    halves = costly and _reads_strided_halves(function, frame)
+    run = _run("point", names, serial, costly, halves)
     if typed.inner:
         plain = interior(elements, typed)
         more, used = _point("point_inside", function, plain, outputs)
@@ -159,11 +163,19 @@ def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Ope
     return inlined(name, ["j", *names], body), names
 
 
-def _run(point: str, names: Sequence[str], serial: bool, costly: bool) -> list[str]:
+def _run(point: str, names: Sequence[str], serial: bool, costly: bool,
+         halves: bool = False) -> list[str]:
     """Lines of the inner loop, over ``j0`` … ``j1 - 1``."""
     if serial:
         return ["for j in range(j0, j1):", *indented([invoke(point, ["j", *names])])]
-    return [loop(point, "j0", "j1", names, masked=costly)]
+    return [loop(point, "j0", "j1", names, masked=costly, vectors=halves)]
+
+
+def _reads_strided_halves(function: Typed, frame: Frame) -> bool:
+    """Whether operands of 16 bits lie apart, and LLVM has vectors for the function."""
+    return all(isinstance(s, Let) and s.op not in _SCALAR
+               for s in walk(function.function.body)) and any(
+        o.code in ("s", "t") and o.dtype.itemsize == 2 for o in frame.operands)
 
 
 def _nest(frame: Frame, run: Sequence[str], boxes: int) -> list[str]:

@@ -110,3 +110,21 @@ def test_elements_of_any_stride_are_vectors(name, built):
     assert "llvm.masked.gather" in llvm or tile_of(4).lanes < 16
     # What LLVM assumes of a stride that it can see.
     assert "ident.check" not in llvm
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "softplus",
+                                  "lgamma", "fmod", "atan2"])
+def test_strided_halves_are_vectors_and_nothing_is_said_on_the_terminal(
+        built, capfd, name):
+    """LLVM warns of loops that it is told to vectorise and cannot."""
+    two = name in ("fmod", "atan2")
+    operation = getattr(nb, name)
+    function = parse((lambda x, y: operation(x, y)*nb.exp(y)) if two else
+                     (lambda x, y: operation(x)*y))
+    x = (np.arange(3.0*140).reshape(3, 140) % 7/8 + 0.25).astype(np.float16)[:, ::2]
+    found = run_map(Map(function, ("element", "element")), x, x)
+    wide = run_map(Map(function, ("element", "element")), *2*(np.float32(x),))
+    np.testing.assert_allclose(np.float32(found), wide, rtol=2e-3)
+    assert capfd.readouterr() == ("", "")
+    marked = [text for text, *_ in built if "masked_vectors_parallel_for" in text]
+    assert len(marked) == (name != "lgamma")

@@ -28,9 +28,14 @@ Marks = Sequence[tuple[Any, ...]]
 #: What keeps LLVM from unrolling a loop.
 _ROLLED: Marks = (("llvm.loop.unroll.disable",),)
 
+_TRUE = ir.Constant(ir.IntType(1), 1)
+
 #: What makes LLVM mask the last vector of a loop instead of adding a scalar loop.
-_MASKED: Marks = (("llvm.loop.vectorize.predicate.enable",
-                   ir.Constant(ir.IntType(1), 1)),)
+_MASKED: Marks = (("llvm.loop.vectorize.predicate.enable", _TRUE),)
+
+#: What makes it vectorise though masked loads of strided halves look too dear, as they
+#: are not beside an exponential.  It warns of a loop that has no vectors all the same.
+_VECTORS: Marks = (("llvm.loop.vectorize.enable", _TRUE),)
 
 #: Iterations of which the first of two loops makes a multiple: what LLVM unrolls at
 #: most, sixteen lanes four times.
@@ -143,7 +148,8 @@ def unknown_zero(typing: Any) -> Any:
     return types.int64(), codegen
 
 
-def _parallel_for(rolled: bool = False, masked: bool = False) -> Any:
+def _parallel_for(rolled: bool = False, masked: bool = False,
+                  vectors: bool = False) -> Any:
     """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
 
     The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
@@ -154,7 +160,8 @@ def _parallel_for(rolled: bool = False, masked: bool = False) -> Any:
 
     A loop of few iterations has to stay `rolled`: unrolled, it is never vectorised.
     A `masked` one has no scalar remainder, which takes as long as many vectors where
-    `body` computes: benchmarks/notes/cpu.md#maps-on-the-cpu.
+    `body` computes: benchmarks/notes/cpu.md#maps-on-the-cpu.  Its `vectors` are made
+    whatever LLVM thinks they cost.
     """
     @intrinsic
     def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
@@ -172,7 +179,8 @@ def _parallel_for(rolled: bool = False, masked: bool = False) -> Any:
                 whole = builder.add(first, builder.and_(
                     builder.sub(stop, first), _I64(-_WHOLE)))
                 _emit_loop(builder, first, whole, apart, (), each)
-                _emit_loop(builder, whole, stop, apart, _MASKED, each)
+                marks = (*_MASKED, *_VECTORS) if vectors else _MASKED
+                _emit_loop(builder, whole, stop, apart, marks, each)
             else:
                 marks = _ROLLED if rolled else ()
                 _emit_loop(builder, first, stop, apart, marks, each)
@@ -325,6 +333,7 @@ INTRINSICS: dict[str, Any] = {
     "wide_vectors": wide_vectors, "unknown_zero": unknown_zero,
     "parallel_for": _parallel_for(),
     "masked_parallel_for": _parallel_for(masked=True),
+    "masked_vectors_parallel_for": _parallel_for(masked=True, vectors=True),
     "join_lanes": join_lanes,
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),

@@ -24,13 +24,13 @@ def packed(names: Iterable[str]) -> str:
 
 
 def loop(function: str, begin: str, end: str, names: Iterable[str],
-         rolled: bool = False, masked: bool = False) -> str:
+         rolled: bool = False, masked: bool = False, vectors: bool = False) -> str:
     """A line that calls one of the kernel's functions for each index.
 
-    A known small number of calls should be `rolled`, functions that compute `masked`:
-    see `intrinsics`.
+    A known small number of calls should be `rolled`, functions that compute `masked`,
+    with `vectors` where LLVM has to be told: see `intrinsics`.
     """
-    kind = "rolled_" * rolled + "masked_" * masked
+    kind = "rolled_" * rolled + "masked_" * masked + "vectors_" * vectors
     return f"{kind}parallel_for({function}, {begin}, {end}, {packed(names)})"
 
 
