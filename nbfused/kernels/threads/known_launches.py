@@ -35,7 +35,7 @@ _Launches = dict[Hashable, tuple[BoundLaunch, tuple[int, ...]]]
 
 
 class _Reader(NamedTuple):
-    """How arguments of some types are read, and the launches on such ones.
+    """A function that reads arguments of some types, and the launches on such ones.
 
     Attributes
     ----------
