@@ -41,6 +41,45 @@ def test_a_constant_that_changes_traces_anew(monkeypatch):
     assert fused.cache_info().misses == 2
 
 
+def _module():
+    made = types.ModuleType("made")
+    exec("K = 2.0\ndef f(x): return x * K\ndef g(x): return f(x)\nclass C:\n"
+         "    @staticmethod\n    def s(x): return x * K\n"
+         "def scaled(x): return x * scaled.by\nscaled.by = 2.0", made.__dict__)
+    return made
+
+
+@pytest.mark.parametrize(("call", "changes"), [
+    (lambda m, x: m.f(x), {"K": 5.0, "f": lambda x: x + 9}),
+    (lambda m, x: m.g(x), {"K": 6.0, "f": lambda x: x + 11}),
+    (lambda m, x: m.C.s(x), {"K": 7.0, "C.s": lambda x: x + 13}),
+    (lambda m, x: m.scaled(x), {"scaled.by": 3.0, "scaled": lambda x: x - 1})])
+def test_functions_of_modules_that_change_are_traced_anew(call, changes):
+    """Also what they read, and what they have for attributes."""
+    made = _module()
+    fused = nf.fuse({
+        "f": lambda x: made.f(x), "g": lambda x: made.g(x), "s": lambda x: made.C.s(x),
+        "scaled": lambda x: made.scaled(x)}[call.__code__.co_names[-1]])
+    np.testing.assert_array_equal(fused(X), call(made, X))
+    for name, value in changes.items():
+        *path, last = name.split(".")
+        setattr(functools.reduce(getattr, path, made), last, value)
+        np.testing.assert_array_equal(fused(X), call(made, X))
+        np.testing.assert_array_equal(fused(X), call(made, X))
+    assert fused.cache_info().hits == 2
+
+
+def test_an_attribute_of_a_function_that_changes_traces_anew():
+    def scaled(x):
+        return x * scaled.by
+
+    scaled.by = 2.0
+    for fused in (nf.fuse(scaled), nf.fuse(lambda x: scaled(x))):
+        for by in (3.0, 4.0, 3.0):
+            scaled.by = by
+            np.testing.assert_array_equal(fused(X), X * np.float32(by))
+
+
 def test_an_array_that_is_no_argument_is_read_at_each_call(monkeypatch):
     fused = nf.fuse(lambda x: x * WEIGHT + float(WEIGHT.sum()))
     with pytest.warns(NbFusedPerformanceWarning, match="WEIGHT"):

@@ -156,8 +156,10 @@ class Scope:
                 continue
             watched.append((read, where, x))
             for path in self.paths.get(name, ()):
-                watched.append((_member, (path, x), _member(path, x)))
+                member = _member(path, x)
+                watched.append((_member, (path, x), member))
                 keys.append(_plain_member(path, x))
+                functions += [f for f in _functions_of(member) if f is not x]
             keys.append(constant_key(name, x))
             if keys[-1] is None:
                 unstable.append(name)
@@ -326,18 +328,19 @@ def _itself(x: Any) -> Any:
 
 
 def _member(path: tuple[str, ...], x: Any) -> Any:
-    """Follow a path of names from the module or class `x`."""
+    """Follow a path of names from the module, class or function `x`."""
     for name in path[1:]:
-        if not isinstance(x, (ModuleType, type)):
+        if not isinstance(x, (ModuleType, type, FunctionType)):
             break
         x = getattr(x, name, None)
     return x
 
 
 def _plain_member(path: tuple[str, ...], x: Any) -> Hashable:
-    """The key of a plain value in the module or class `x`; None for anything else."""
+    """The key of a plain value or function in `x`; None for anything else."""
     x = _member(path, x)
-    return constant_key(".".join(path), x) if isinstance(x, (*PLAIN, tuple)) else None
+    return constant_key(".".join(path), x) if isinstance(
+        x, (*PLAIN, tuple, FunctionType)) else None
 
 
 def _paths(code: CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
