@@ -111,7 +111,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
     function, table = typed.function, elements.table
     points, names = _point("point", function, elements, outputs)
     costly = not is_cheap(function)
-    halves = costly and _reads_strided_halves(function, frame)
+    halves = costly and _has_strided_halves(typed, frame)
     run = _run("point", names, serial, costly, halves)
     if typed.inner:
         plain = interior(elements, typed)
@@ -171,11 +171,13 @@ def _run(point: str, names: Sequence[str], serial: bool, costly: bool,
     return [loop(point, "j0", "j1", names, masked=costly, vectors=halves)]
 
 
-def _reads_strided_halves(function: Typed, frame: Frame) -> bool:
+def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:
     """Whether operands of 16 bits lie apart, and LLVM has vectors for the function."""
-    return all(isinstance(s, Let) and s.op not in _SCALAR
-               for s in walk(function.function.body)) and any(
-        o.code in ("s", "t") and o.dtype.itemsize == 2 for o in frame.operands)
+    straight = "raw" not in typed.kinds and all(
+        isinstance(s, Let) and s.op not in _SCALAR
+        for s in walk(typed.function.function.body))
+    return straight and any(o.code in ("s", "t") and o.dtype.itemsize == 2
+                            for o in frame.operands)
 
 
 def _nest(frame: Frame, run: Sequence[str], boxes: int) -> list[str]:

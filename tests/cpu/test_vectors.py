@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.cpu import map as mapping
 from nbfused.cpu import reduce, row
 from nbfused.cpu.contract.tile import tile_of
@@ -128,3 +129,15 @@ def test_strided_halves_are_vectors_and_nothing_is_said_on_the_terminal(
     assert capfd.readouterr() == ("", "")
     marked = [text for text, *_ in built if "masked_vectors_parallel_for" in text]
     assert len(marked) == (name != "lgamma")
+
+
+def test_strided_halves_beside_arrays_that_are_indexed_say_nothing_either(built, capfd):
+    """LLVM has no vectors of an index that is read and of checks that it is inside."""
+    kernel = nf.ElementwiseKernel("raw float32 x, float16 y, int64 j", "float32 z",
+                                  "z = x[j] + exp((float)y)", "indexed_beside_halves")
+    j = np.arange(7*150).reshape(7, 150)
+    y = (j % 7/np.float16(8)).astype(np.float16).repeat(2, 1)[:, ::2]
+    x = np.arange(1050, dtype=np.float32)
+    np.testing.assert_allclose(kernel(x, y, j), j + np.exp(np.float32(y)), rtol=1e-6)
+    assert capfd.readouterr() == ("", "")
+    assert built

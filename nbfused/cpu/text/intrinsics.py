@@ -33,8 +33,9 @@ _TRUE = ir.Constant(ir.IntType(1), 1)
 #: What makes LLVM mask the last vector of a loop instead of adding a scalar loop.
 _MASKED: Marks = (("llvm.loop.vectorize.predicate.enable", _TRUE),)
 
-#: What makes it vectorise though masked loads of strided halves look too dear, as they
-#: are not beside an exponential.  It warns of a loop that has no vectors all the same.
+#: What makes it vectorise where it overrates the cost of masked loads, as of strided
+#: halves (benchmarks/notes/cpu.md#strided-elements).  It warns on the terminal if it
+#: cannot.
 _VECTORS: Marks = (("llvm.loop.vectorize.enable", _TRUE),)
 
 #: Iterations of which the first of two loops makes a multiple: what LLVM unrolls at
