@@ -176,14 +176,14 @@ def _shape(item: Any) -> tuple[int, ...]:
 
 def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[Any]:
     """The indices of the elements of a mask that are True, for each of its axes."""
+    if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
+        raise KernelTypeError("getitem: a single truth value as index; expected a mask "
+                              "with an axis, or use nf.ops.where")
     if isinstance(mask, Traced):
         raise KernelTypeError(
             f"getitem: the mask {mask!r} chooses as many elements as there are True, "
             f"{mask.unknown}; use nf.ops.where(mask, x, y), 'where' of a reduction, as "
             "in np.sum(x, where=mask), or index outside of the function")
-    if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
-        raise KernelTypeError("getitem: a single truth value as index; expected a mask "
-                              "with an axis, or use nf.ops.where")
     if len(_shape(mask)) != len(shape) or any(
             m not in (n, 0) for m, n in zip(_shape(mask), shape, strict=True)):
         raise RangeError(f"getitem: a mask of shape {_shape(mask)} for axes of extents "

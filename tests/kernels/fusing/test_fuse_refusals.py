@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -232,3 +233,13 @@ def test_methods_that_mean_something_else_to_a_tensor(name):
     np.testing.assert_allclose(method(X), expected, rtol=1e-5)
     found = nf.fuse(lambda x: op(x, axis=1))(torch.tensor(X))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("before", [(), (1,), (True,), (1, True)])
+def test_a_flag_as_index_is_refused_alike_whatever_came_before(before):
+    fused = nf.fuse(lambda x, c: x[c] + 1)
+    for c in before:
+        with suppress(KernelTypeError):
+            fused(np.ones(3), c)
+    with pytest.raises(KernelTypeError, match="a single truth value as index"):
+        fused(np.ones(3), True)
