@@ -206,13 +206,13 @@ class BoundLaunch:
     ----------
     kernel, values, grid, block, stream
         As of `launch`: the launch that came first.
-    asked
-        Whether arrays are used on the stream that their library works on at each
-        launch; else each is used on the one that it names here.
+    current
+        Whether arrays belong to the stream that their library works on when they are
+        launched on; else each belongs to the one that it names in `values`.
     """
 
     def __init__(self, kernel: Launchable, values: Sequence[Any], grid: Extents,
-                 block: Extents, stream: int | None, asked: bool) -> None:
+                 block: Extents, stream: int | None, current: bool) -> None:
         arrays = [v for v in values if type(v) is Array]
         place = self._place = kernel.place
         self._start = bind(kernel.launcher, _call(kernel, values, grid, block, 0, 0))
@@ -221,7 +221,7 @@ class BoundLaunch:
         #: The streams of arrays; None: the current one.
         self._streams: set[int] | None = {
             a.stream for a in arrays if a.stream is not None}
-        if self._streams and asked:
+        if self._streams and current:
             self._streams = None
 
     def __call__(self, pointers: Sequence[int], numbers: tuple[Any, ...]) -> None:

@@ -84,13 +84,20 @@ def test_only_what_is_written_is_checked(y, error):
     check_written(SPEC, values(wide, np.zeros(4)), SPEC.function.params)
 
 
-def test_arrays_that_are_used_on_another_stream_are_waited_for(monkeypatch):
-    """Also afterwards, unless the caller names the stream, and so knows of it."""
-    x, y = np.ones((4, 1)), np.zeros(4)
-    given = values(x, y, 2)
+@pytest.fixture
+def waiting(monkeypatch):
+    """A kernel, its arguments, its result, and the third element of it at each wait."""
+    y = np.zeros(4)
+    given = values(np.ones((4, 1)), y, 2)
     made, waits = prepare(SPEC, given, SPEC.function.params), []
     monkeypatch.setattr(type(made.place.backend), "synchronize",
                         lambda self: waits.append(y[2]))
+    return made, given, y, waits
+
+
+def test_arrays_that_are_used_on_another_stream_are_waited_for(waiting):
+    """Also afterwards, unless the caller names the stream, and so knows of it."""
+    made, given, _, waits = waiting
     given[1].stream = 5
     launch(made, given, (1, 1, 1), (1, 1, 1))
     assert waits == [0, 1]
@@ -98,25 +105,21 @@ def test_arrays_that_are_used_on_another_stream_are_waited_for(monkeypatch):
     assert waits == [0, 1, 1]
 
 
-def test_a_bound_launch_waits_where_a_launch_does(monkeypatch):
-    x, y = np.ones((4, 1)), np.zeros(4)
-    given = values(x, y, 2)
-    made, waits = prepare(SPEC, given, SPEC.function.params), []
-    monkeypatch.setattr(type(made.place.backend), "synchronize",
-                        lambda self: waits.append(y[2]))
+def test_a_bound_launch_waits_where_a_launch_does(waiting):
+    made, given, y, waits = waiting
     at = [array.pointer for array in given[:2]]
 
-    def bound(stream, asked):
+    def bound(stream, current):
         waits.clear()
         y[2] = 0
-        BoundLaunch(made, given, (1, 1, 1), (1, 1, 1), stream, asked)(at, (2,))
+        BoundLaunch(made, given, (1, 1, 1), (1, 1, 1), stream, current)(at, (2,))
         assert y[2] == 1
         return waits.copy()
 
-    assert bound(None, asked=True) == bound(7, asked=True) == []  # no array has one
+    assert bound(None, current=True) == bound(7, current=True) == []  # no array has one
     given[1].stream = 5
-    assert bound(None, asked=False) == [0, 1]
-    assert bound(0, asked=False) == [0]
-    assert bound(5, asked=False) == []
-    assert bound(None, asked=True) == []  # the library works on it at each launch
-    assert bound(5, asked=True) == [0]
+    assert bound(None, current=False) == [0, 1]
+    assert bound(0, current=False) == [0]
+    assert bound(5, current=False) == []
+    assert bound(None, current=True) == []  # the library works on it at each launch
+    assert bound(5, current=True) == [0]

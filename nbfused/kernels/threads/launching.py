@@ -29,6 +29,7 @@ __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options",
 _DEFAULT_SHARED = 48 * 1024
 #: Grids and blocks that a kernel remembers.
 _MOST = 256
+#: The types of options that are known by their values, and of a tuple's members.
 _PLAIN, _INTEGERS = {type(None), int, bool}, {int}
 #: Keywords of a launch besides the kernel's own arguments.
 _OPTIONS = ("shared_mem", "stream", "check")
