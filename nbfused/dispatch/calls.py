@@ -224,7 +224,11 @@ def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
     return PreparedCall(spec, make_plan(request), place, arrays, outs, *values, streams,
-                        pairs, zero)
+                        pairs, _clearing)
+
+
+def _clearing(out: Array) -> PreparedCall:
+    return prepare_call(ZERO, (), (out,))[0]
 
 
 def _run_checked(bounded: BoundsChecked, inputs: Sequence[Any],

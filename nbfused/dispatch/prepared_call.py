@@ -93,8 +93,8 @@ class PreparedCall:
         Those that arrays may still be made or used on.
     pairs
         Arrays that should not overlap.
-    clear
-        Fills an array with zeros.
+    clearing
+        Prepares the call that fills an array with zeros.
 
     Attributes
     ----------
@@ -111,9 +111,10 @@ class PreparedCall:
                  arrays: Sequence[Array], outs: Sequence[Array | None] | None,
                  pointers: Sequence[int], scalars: tuple[Any, ...],
                  streams: tuple[int, ...],
-                 pairs: Sequence[OverlapTest], clear: Callable[[Array], None]) -> None:
+                 pairs: Sequence[OverlapTest],
+                 clearing: Callable[[Array], PreparedCall]) -> None:
         self.pairs: tuple[OverlapTest, ...] = tuple(pairs)
-        self.place, self.streams, self._clear = place, streams, clear
+        self.place, self.streams = place, streams
         self._moves = plan.moves
         self.stream: Callable[[], int] = place.library.streams(place.device)
         self.address_of: Callable[[Any], int] = getattr(
@@ -126,12 +127,14 @@ class PreparedCall:
         self._news = [(k, _maker(place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
         self.makers: dict[int, Callable[[], Any]] = dict(self._news)
-        self._cleared = plan.zeros
         self.outputs = [
             replace(out, stream=None, owner=None) if out else
             Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
                   place.device, None, False, place.library, None)
             for out, r in zip(given, plan.results, strict=True)]
+        #: What fills outputs with zeros first, and the number of the address of each.
+        self._clears = [(self._first + k, clearing(self.outputs[k]))
+                        for k in plan.zeros]
         self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
                               place.backend.name, bytes_of([*arrays, *self.outputs]))
         self._launcher = plan.launcher
@@ -141,8 +144,8 @@ class PreparedCall:
                           plan.strides, scalars, plan.ordinal, 0, plan.extents,
                           boxes=plan.boxes)
         self._start: Start | None = plan.launcher and self._start_unbound
-        self._alone = not (self._cleared or streams or plan.launcher is None)
-        self._plain = not (self._cleared or streams or plan.moves) and (
+        self._alone = not (self._clears or streams or plan.launcher is None)
+        self._plain = not (self._clears or streams or plan.moves) and (
             not self._news or len(given) == len(self._holes) == 1)
 
     def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
@@ -207,8 +210,8 @@ class PreparedCall:
 
         `start` is what launches, if not what was bound.
         """
-        if self._cleared:
-            self._zero(pointers)
+        for at, clear in self._clears:
+            clear.launch((pointers[at],), (), stream, trace)
         start = start or self._start
         if start is not None:
             if trace is not None:
@@ -216,22 +219,26 @@ class PreparedCall:
             start(self._moved(pointers), scalars, stream)
 
     @property
-    def launched(self) -> Launch | None:
-        """The entry in recordings of launches; None if it launches nothing."""
-        return None if self._launcher is None else self._launch
+    def launches(self) -> tuple[Launch, ...]:
+        """The entries in recordings of launches."""
+        own = () if self._launcher is None else (self._launch,)
+        return (*(one for _, clear in self._clears for one in clear.launches), *own)
 
     def sequenced(self, places: Sequence[tuple[int, int]], numbers: tuple[Any, ...],
-                  spans: tuple[tuple[int, int, int], ...]) -> SequencedCall | None:
-        """Describe it as a part of a sequence; None if it is more than its launch.
+                  spans: tuple[tuple[int, int, int], ...]) -> list[SequencedCall]:
+        """Describe its launches as parts of a sequence, in their order.
 
         Parameters are as of `SequencedCall`.
         """
-        if self._cleared or self._launcher is None:
-            return None
-        moves = self._moves or (0,) * len(places)
-        return SequencedCall(self._launcher, self._call, tuple(
-            [(k, more + move) for (k, more), move in zip(places, moves, strict=True)]),
-            numbers, spans, len(self.outputs))
+        found = [one for at, clear in self._clears for one in clear.sequenced(
+            places[at:at + 1], (), spans[at:at + 1])]
+        if self._launcher is not None:
+            moves = self._moves or (0,) * len(places)
+            found.append(SequencedCall(self._launcher, self._call, tuple(
+                [(k, more + move)
+                 for (k, more), move in zip(places, moves, strict=True)]),
+                numbers, spans, len(self.outputs)))
+        return found
 
     def direct(self, outs: int, numbers: tuple[Any, ...], kinds: tuple[type, ...],
                given: Sequence[bool]) -> DirectCall | None:
@@ -249,10 +256,10 @@ class PreparedCall:
             For each argument after the outputs, whether it is a number.
         """
         count = self._first + len(self.outputs)
-        call = self.sequenced([(k, 0) for k in range(count)], numbers, ())
         orders = [_order(result) for result in self._results]
-        if call is None or self.streams or None in orders:
+        if not self._launcher or self._clears or self.streams or None in orders:
             return None
+        (call,) = self.sequenced([(k, 0) for k in range(count)], numbers, ())
         makers: tuple[Callable[[], Any] | None, ...] = tuple([
             None if self.place.library is NUMPY else self.makers.get(k)
             for k in range(len(self._results))])
@@ -282,10 +289,6 @@ class PreparedCall:
         assert self._launcher is not None
         self._launcher(replace(self._call, pointers=tuple(pointers), scalars=scalars,
                                stream=stream))
-
-    def _zero(self, pointers: Sequence[int]) -> None:
-        for k in self._cleared:
-            self._clear(replace(self.outputs[k], pointer=pointers[self._first + k]))
 
 
 def _maker(place: Place, result: Result) -> Callable[[], Any]:

@@ -150,13 +150,11 @@ class _Prepared:
                                               if type(x) is NumberOf]))
             steps.append(step)
             pairs += [_moved(test, places) for test in made.pairs]
-            if made.launched is not None:
-                sequenced.append(made.sequenced(places, step.numbers, tuple(
-                    [_span(place, x) for place, x in zip(places, own, strict=True)])))
+            sequenced += made.sequenced(places, step.numbers, tuple(
+                [_span(place, x) for place, x in zip(places, own, strict=True)]))
         place = prepared[0].place if prepared else None
         make = getattr(place and place.backend, "sequence", None)
-        whole = sequenced and None not in sequenced
-        start = make(sequenced) if make and whole else None
+        start = make(sequenced) if make and sequenced else None
         return cls(tuple(steps), start, tuple(pairs), [None])
 
     def start(self, pointers: tuple[int, ...], numbers: tuple[Any, ...]) -> bool:
@@ -172,8 +170,7 @@ class _Prepared:
         stream, traced = self.steps[0].call.stream(), LAUNCHES.get()
         if self.sequence is not None and self.sequence(pointers, numbers, stream):
             if traced is not None:
-                traced += [step.call.launched for step in self.steps
-                           if step.call.launched]
+                traced += [one for step in self.steps for one in step.call.launches]
             return True
         for step in self.steps:
             step.call.launch(tuple([pointers[k] + more for k, more in step.places]),

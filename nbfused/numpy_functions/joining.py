@@ -181,7 +181,8 @@ dsplit = _splitting("dsplit", 3, lambda ary: 2)
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     at = axis_of(axis, len(shape_of(x)))
-    # By `x[k]`, which gives scalars of a vector's elements.
+    if len(shape_of(x)) == 1:
+        x = copied(x, True)  # as NumPy gives scalars, which follow no later change
     return tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
 
 

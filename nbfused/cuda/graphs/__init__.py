@@ -7,6 +7,7 @@
 `libraries`      the driver's functions
 `graph_start`    their launch with the arguments of a run, by machine code
 `beside`         small kernels as one
+`workspaces`     memory that their kernels need besides
 `tensor_headers` the addresses and layouts of all tensors of a call, by machine code
 ================ =======================================================================
 """

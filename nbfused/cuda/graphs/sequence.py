@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,12 +19,12 @@ from typing import Any, NamedTuple
 from ...backend import NumberOf, SequencedCall, SequencedExchange
 from ...config import logger
 from ..runtime.compile import DESCRIPTOR
-from ..runtime.driver import Device, DriverError, check, cu, device
+from ..runtime.driver import Device, DriverError, check, device
 from ..runtime.notes import Address, Launched, noted
-from ..runtime.scratch import HEAD
 from .beside import beside, is_small
 from .captured import Captured, CapturedNode
 from .graph import Graph, Node, is_captured
+from .workspaces import UNKNOWN, MisfitError, Workspaces
 
 __all__ = ["GraphSequence", "make_sequence"]
 
@@ -31,12 +32,9 @@ _log = logger("compile")
 #: Calls from which one launch of a graph takes less than their launches:
 #: benchmarks/notes/host.md#plans-of-fused-functions.
 LEAST = 2
-#: Bytes of workspaces, which a graph keeps: more belong to kernels that take so long
-#: that how they are started makes no difference.
-_MOST_BYTES = 64 << 20
-#: Instances of a graph, one for each stream, the handles that mean the default one,
-#: which is never captured, and where workspaces begin.
-_STREAMS, _DEFAULT, _ALIGN = 4, (0, 1), 256
+#: Instances of a graph, one for each stream, and the handles that mean the default one,
+#: which is never captured.
+_STREAMS, _DEFAULT = 4, (0, 1)
 
 
 _Call = SequencedCall | SequencedExchange
@@ -46,69 +44,42 @@ class _NoGraphError(Exception):
     """Raised where the calls cannot be a graph."""
 
 
-class _Memory:
-    """The workspaces of one instance; a call that is noted again gets the same.
+class _Part:
+    """The nodes of one call, and what they depend on.
 
     Parameters
     ----------
-    stream
-        On which the instance is launched.
+    number
+        Of the call.
+    before
+        The calls that have finished when it starts.
+    run
+        Addresses, of which the last is that of lent workspaces, and numbers.
+
+    Attributes
+    ----------
+    moves, reads
+        The addresses and numbers of a run that it depends on.
+    opaque
+        Whether its kernels do not say how they depend on addresses.
     """
 
-    def __init__(self, where: Device, stream: int) -> None:
-        self._where, self._stream = where, stream
-        self._blocks: dict[int, list[tuple[int, int]]] = {}
-        self._size, self._call, self._taken = 0, 0, 0
-
-    def begin(self, call: int) -> None:
-        """Serve the call of this number from now on."""
-        self._call, self._taken = call, 0
-
-    def workspace(self, size: int) -> Address:
-        """Memory of the call alone: another one may run beside it."""
-        blocks = self._blocks.setdefault(self._call, [])
-        if self._taken == len(blocks):
-            self._size += size
-            if self._size > _MOST_BYTES:
-                raise _NoGraphError
-            blocks.append((self._where.allocate(size, self._stream), size))
-        address, room = blocks[self._taken]
-        if size > room:
-            raise _NoGraphError
-        self._taken += 1
-        return Address(address, None)
-
-    def counters(self, size: int) -> tuple[Address, Address]:
-        """Counters, set to 0 once: every launch leaves them so."""
-        new = self._taken == len(self._blocks.get(self._call, ()))
-        address = self.workspace(HEAD + size)
-        if new:
-            check(cu().cuMemsetD8Async(int(address), 0, HEAD, self._stream))
-        return address, Address(int(address) + HEAD, None)
-
-    def __del__(self) -> None:
-        """Give it back when the device has run what uses it."""
-        for blocks in self._blocks.values():
-            for address, _ in blocks:
-                self._where.drop(address, busy=True)
-
-
-class _Part:
-    """The nodes of one call, and what they depend on."""
-
-    def __init__(self, number: int, call: SequencedCall, where: Device, memory: _Memory,
+    def __init__(self, number: int, call: SequencedCall, before: AbstractSet[int],
+                 where: Device, memory: Workspaces,
                  run: tuple[Sequence[int], Sequence[Any]]) -> None:
-        self._number, self._call, self._where = number, call, where
-        self._memory, self.nodes = memory, list[Node]()
-        self.moves = {index for index, _ in call.places}
+        self._number, self._call, self._before = number, call, before
+        self._where, self._memory, self.nodes = where, memory, list[Node]()
         self.reads = {n.position for n in call.numbers if type(n) is NumberOf}
+        self._computes = False
         try:
             self.launches = self._noted(run[0], call.numbers)
-            self.opaque = not all(map(_is_explained, self.launches))
         except TypeError:  # it computes with numbers
-            self.opaque = True
-        if self.opaque:
+            self._computes = True
             self.launches = self._noted(run[0], self._numbers(run[1]))
+        self.opaque = self._computes or not all(map(_is_explained, self.launches))
+        self.moves = {index for index, _ in call.places}
+        if memory.borrows(number):
+            self.moves.add(len(run[0]) - 1)
 
     def _numbers(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([numbers[n.position] if type(n) is NumberOf else n
@@ -116,7 +87,7 @@ class _Part:
 
     def _noted(self, addresses: Sequence[int], numbers: tuple[Any, ...],
                ) -> list[Launched]:
-        self._memory.begin(self._number)
+        self._memory.begin(self._number, self._before, addresses[-1])
         pointers = tuple([Address(addresses[k] + more, k, more)
                           for k, more in self._call.places])
         with noted(self._memory) as notes:
@@ -124,16 +95,18 @@ class _Part:
                                         scalars=numbers))
         return notes
 
-    def update(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
-        """Take the addresses and numbers of a run.
+    def update(self, addresses: Sequence[int], numbers: Sequence[Any],
+               moved: bool = True) -> None:
+        """Take the addresses, if they have `moved`, and the numbers of a run.
 
         Raises
         ------
         _NoGraphError
             Other kernels run for them.
         """
-        if self.opaque:
-            launches = self._noted(addresses, self._numbers(numbers))
+        if self._computes or (self.opaque and moved):
+            launches = self._noted(addresses, self._numbers(numbers)
+                                   if self._computes else self._call.numbers)
             if [one.program for one in launches] != [n.program for n in self.nodes]:
                 raise _NoGraphError
             for node, one in zip(self.nodes, launches, strict=True):
@@ -150,7 +123,8 @@ class _Exchange:
     def __init__(self, captured: Captured) -> None:
         self.launches, self.nodes = [captured], list[CapturedNode]()
 
-    def update(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+    def update(self, addresses: Sequence[int], numbers: Sequence[Any],
+               moved: bool = True) -> None:
         """Take nothing of a run."""
 
 
@@ -168,19 +142,20 @@ class _Instance:
     def __init__(self, calls: Sequence[_Call], captured: Mapping[int, Captured],
                  where: Device, stream: int, addresses: Sequence[int],
                  numbers: Sequence[Any]) -> None:
-        memory = _Memory(where, stream)
+        memory, waits = Workspaces(where, stream, len(addresses)), list(_waits(calls))
+        addresses = (*addresses, UNKNOWN)
         self._parts = [
             _Exchange(captured[k]) if isinstance(call, SequencedExchange) else
-            _Part(k, call, where, memory, (addresses, numbers))
-            for k, call in enumerate(calls)]
+            _Part(k, call, before, where, memory, (addresses, numbers))
+            for k, (call, before) in enumerate(zip(calls, _before(waits), strict=True))]
         if not all(part.launches for part in self._parts):
             raise _NoGraphError
-        nodes = self._nodes(where, list(_waits(calls)))
+        nodes = self._nodes(where, waits)
         for node in nodes:
             node.write(addresses, numbers)
         self._graph = Graph(nodes)
         self._memory = memory  # given back after the graph
-        self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        self._where, self._addresses, self._numbers = where, addresses, tuple(numbers)
         self._start = None if any(part.opaque for part in self._parts) else \
             self._graph.start(stream, len(addresses))
 
@@ -204,6 +179,14 @@ class _Instance:
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
         """Launch with these addresses and numbers."""
+        if self._memory.lent:
+            with self._where.workspace(self._memory.lent, stream) as base:
+                self._launch((*addresses, base), numbers, stream)
+        else:
+            self._launch((*addresses, UNKNOWN), numbers, stream)
+
+    def _launch(self, addresses: tuple[int, ...], numbers: Sequence[Any],
+                stream: int) -> None:
         code = None if self._start is None else self._start(addresses, numbers)
         if code == 0:
             return
@@ -211,7 +194,7 @@ class _Instance:
             self._start = None
             for part in self._parts:
                 part.update(addresses, numbers)
-            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+            self._addresses, self._numbers = addresses, tuple(numbers)
             check((code or 0,))
         moved = {k for k, (a, b) in enumerate(zip(addresses, self._addresses,
                                                   strict=True)) if a != b}
@@ -219,9 +202,10 @@ class _Instance:
                  if not _is_same(a, b)}
         if moved or other:
             for part in self._parts:
-                if not (part.moves.isdisjoint(moved) and part.reads.isdisjoint(other)):
-                    part.update(addresses, numbers)
-            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+                own = not part.moves.isdisjoint(moved)
+                if own or not part.reads.isdisjoint(other):
+                    part.update(addresses, numbers, own)
+            self._addresses, self._numbers = addresses, tuple(numbers)
         self._graph.launch(stream)
 
 
@@ -257,6 +241,14 @@ def _joined(parts: Sequence[_Part | _Exchange], waits: Sequence[list[int]],
 def _is_same(a: Any, b: Any) -> bool:
     """Whether two numbers have the same bits: 0.0 and -0.0 have not."""
     return a is b or (type(a) in (int, float) and a == b and a != 0)
+
+
+def _before(waits: Sequence[list[int]]) -> list[set[int]]:
+    """All calls that each one waits for, through others too."""
+    found: list[set[int]] = []
+    for direct in waits:
+        found.append({*direct}.union(*(found[j] for j in direct)))
+    return found
 
 
 def _waits(calls: Sequence[_Call]) -> Iterator[list[int]]:
@@ -345,7 +337,7 @@ class GraphSequence:
             try:
                 instance = self._find(addresses, numbers, stream)
                 instance.launch(addresses, numbers, stream)
-            except _NoGraphError:
+            except (_NoGraphError, MisfitError):
                 self._possible = False
                 self._instances.clear()
         return self._possible

@@ -11,6 +11,7 @@ import ctypes
 import math
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -19,16 +20,11 @@ from scipy import special
 
 from nbfused.backend import NumberOf
 from nbfused.cuda import CudaBackend
-from nbfused.cuda.contract import (
-    general_launch as contract_general_launch,
-)
-from nbfused.cuda.contract import (
-    mma_launch as contract_mma_launch,
-)
-from nbfused.cuda.contract import (
-    pack as contract_pack,
-)
+from nbfused.cuda.contract import general_launch as contract_general_launch
+from nbfused.cuda.contract import mma_launch as contract_mma_launch
+from nbfused.cuda.contract import pack as contract_pack
 from nbfused.cuda.contract.general import Tile
+from nbfused.cuda.graphs import workspaces
 from nbfused.cuda.map import launcher as map_
 from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
@@ -268,6 +264,10 @@ class SimulatedDevice:
 
     @contextmanager
     def workspace(self, size, stream):
+        notes = NOTES.get()
+        if notes is not None and notes.memory is not None:
+            yield notes.memory.workspace(size)
+            return
         memory = np.full(size + 256, 0xA5, np.uint8)  # not initialised
         yield (memory.ctypes.data + 255) & -256
 
@@ -333,6 +333,10 @@ def _grown(self, old, size, stream):
     return scratch._Block(memory.ctypes.data, size)
 
 
+def _clear(address, value, size, stream):
+    ctypes.memset(address, value, size)
+
+
 class SimulatedBackend(CudaBackend):
     """Takes NumPy arrays for device arrays."""
 
@@ -366,6 +370,8 @@ def simulate():
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown
+    workspaces.check = lambda code: code
+    workspaces.cu = lambda: SimpleNamespace(cuMemsetD8Async=_clear)
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     map_rows.THREADS = map_rows.LANES = THREADS
     map_rows.EACH, reduce.CHUNK = 2, 64

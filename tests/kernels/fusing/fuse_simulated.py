@@ -10,6 +10,8 @@ import numpy as np
 import nbfused as nf
 from nbfused.backend import NumberOf
 from nbfused.cuda.graphs import sequence as sequences
+from nbfused.cuda.graphs import workspaces
+from nbfused.cuda.runtime.notes import Address
 from tests.cuda.simulation import simulated
 
 RNG = np.random.default_rng(0)
@@ -54,23 +56,35 @@ def sequence(self, calls):
     """
     def run(addresses, numbers, stream):
         where = simulated.SimulatedDevice()
-        memory = sequences._Memory(where, stream)
-        parts = [sequences._Part(k, call, where, memory, (addresses, numbers))
-                 for k, call in enumerate(calls)]
-        for some, launches in sequences._joined(
-                parts, list(sequences._waits(calls)), where):
-            JOINED.append(len(some))
-            for one in launches:
-                values = [numbers[v.position] if isinstance(v, NumberOf) else
-                          int(v) if isinstance(v, int) else v for v in one.values]
-                simulated._run(one.program.kernel, one.grid, one.block, values,
-                               one.shared)
+        memory = workspaces.Workspaces(where, stream, len(addresses))
+        given, waits = (*addresses, workspaces.UNKNOWN), list(sequences._waits(calls))
+        parts = [sequences._Part(k, call, before, where, memory, (given, numbers))
+                 for k, (call, before) in enumerate(zip(
+                     calls, sequences._before(waits), strict=True))]
+        LENT.append(memory.lent)
+        with where.workspace(memory.lent, stream) as base:
+            for some, launches in sequences._joined(parts, waits, where):
+                JOINED.append(len(some))
+                for one in launches:
+                    values = [_value(v, (*addresses, base), numbers)
+                              for v in one.values]
+                    simulated._run(one.program.kernel, one.grid, one.block, values,
+                                   one.shared)
         return True
 
     return run
 
 
+def _value(v, addresses, numbers):
+    if isinstance(v, NumberOf):
+        return numbers[v.position]
+    if isinstance(v, Address) and v.index is not None:
+        return addresses[v.index] + v.offset
+    return int(v) if isinstance(v, int) else v
+
+
 JOINED: list[int] = []
+LENT: list[int] = []
 
 
 def step(parameters, moments, gradients, rate, count):
@@ -102,6 +116,35 @@ def steps() -> None:
     assert max(JOINED) >= 4, JOINED
 
 
+def normed(x, y, s):
+    """Gradients of two norms of rows, each summed over blocks."""
+    def value(x, scale, shift):
+        inner = nf.ops.layer_norm(x, scale, shift)
+        return nf.ops.sum(nf.ops.layer_norm(inner * x, shift, scale) * s)
+
+    return nf.value_and_grad(value, argnums=(0, 1, 2))(x, y, y * 0.5)
+
+
+def lent() -> None:
+    """Workspaces that each run is lent, which calls use one after the other."""
+    x, y = X.repeat(20, axis=0), Y
+    found = []
+    for most in (workspaces._MOST_BYTES, 0):
+        with nf.use_backend(simulated.simulate()), patch.object(
+                simulated.SimulatedBackend, "sequence", sequence), patch.object(
+                workspaces, "_MOST_BYTES", most):
+            fused = nf.fuse(normed)
+            LENT.clear()
+            for _ in range(3):
+                value, gradients = fused(x, y, 0.5)
+            found.append([value, *gradients])
+            assert (max(LENT) > 0) == (most == 0), LENT
+    value, gradients = normed(x, y, 0.5)
+    for pair in zip(*found, [value, *gradients], strict=True):
+        for f in pair[:2]:
+            np.testing.assert_allclose(f, pair[2], rtol=1e-4, atol=1e-4)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     for dtype, tolerance in (("f4", 1e-4), ("f2", 2e-2)):
@@ -118,6 +161,7 @@ def main() -> None:
                                            rtol=tolerance, atol=tolerance,
                                            err_msg=f"{name} {dtype}")
     steps()
+    lent()
     print(f"{len(set(simulated.LAUNCHED))} kernels agree")
 
 

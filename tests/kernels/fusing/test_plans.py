@@ -244,6 +244,37 @@ def test_launches_are_traced_as_without_a_plan():
     assert all(launches == seen[0] for launches in seen)
 
 
+def _gathered(table, x, indices):
+    """A gather's gradient, which is added to zeros, and elements beside it."""
+    def loss(table):
+        return nf.ops.sum(nf.ops.take(table, indices, axis=0) ** 2.0)
+
+    value, slope = nf.value_and_grad(loss)(table)
+    return value, slope, nf.ops.softmax(x), nf.ops.sum(x, axis=0)
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_what_is_added_to_zeros_is_cleared_in_each_call(count, device):
+    """Of no indices, too, which launch nothing but what clears."""
+    fused, rng = nf.fuse(_gathered), np.random.default_rng(0)
+    for k in range(6):
+        table, x = _arrays(k)
+        indices = rng.integers(-12, 12, size=count)
+        expected = _gathered(table, x, indices)
+        with nf.trace_launches() as unfused:
+            _gathered(*(_on(device, a) for a in (table, x, indices)))
+        with nf.trace_launches() as launches:
+            found = fused(*(_on(device, a) for a in (table, x, indices)))
+        _compare(found, expected)
+        cleared = [one.name for one in launches if one.name == "zero"]
+        assert cleared == [one.name for one in unfused if one.name == "zero"]
+        assert cleared
+        del found
+        np.full((12, 8), 9.0, np.float32)  # where the next result may be put
+    (plan,) = _planned(fused)
+    assert plan.sequence is not None
+
+
 def test_memory_is_used_again():
     """A chain of large arrays takes two of them, not one for each step."""
     @nf.fuse

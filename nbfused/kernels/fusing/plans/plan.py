@@ -127,8 +127,7 @@ class Plan:
         traced = LAUNCHES.get()
         if self.sequence is not None and self.sequence(addresses, numbers, stream):
             if traced is not None:
-                traced += [step.call.launched for step in self.steps
-                           if step.call.launched]
+                traced += [one for step in self.steps for one in step.call.launches]
             return True
         if self.exchanges:
             return False

@@ -152,7 +152,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
 
 
 def _sequence(place: CallPlace,
-              calls: Sequence[SequencedCall | SequencedExchange] | None,
+              calls: Sequence[SequencedCall | SequencedExchange],
               ) -> SequenceStart | None:
     """Make the start of all calls at once; None if the backend has none."""
     make = getattr(place.backend, "sequence", None)
@@ -188,7 +188,7 @@ class _Layout:
         The numbers of the call that launches are given and in which form, and the
         position of each.
     calls
-        All launches; None if one is more than a launch.
+        All launches, what clears outputs among them.
     size
         Bytes of the arena.
     """
@@ -222,7 +222,7 @@ class _Layout:
         self._arena = count + len(self.results)
         self.made: list[Result] = []
         self.passed: dict[tuple[Value, Callable[[Any], Any]], int] = {}
-        self.calls: list[SequencedCall | SequencedExchange] | None = []
+        self.calls: list[SequencedCall | SequencedExchange] = []
         self.size = 0
         #: Launches that share no memory may run side by side.
         self._roomy = sum(_bytes(describe(data_of(r))) for one in log if one.out is None
@@ -281,22 +281,15 @@ class _Layout:
         self._memory[result] = _Memory((self._buffers[result], 0),
                                        describe(data_of(one.results[0])))
         places = [(self._buffers[v], self._fixed[v]) for v in (x, result)]
-        if self.calls is not None:
-            self.calls.append(sequenced(one.launch.spec.exchange, *places))
+        self.calls.append(sequenced(one.launch.spec.exchange, *places))
 
     def _sequenced(self, call: PreparedCall, places: tuple[Place, ...],
                    numbers: tuple[Any, ...], arrays: Sequence[Array]) -> None:
         """Note the launch for the sequence, with the memory behind its addresses."""
-        if call.launched is None or self.calls is None:
-            return
         inside = [byte_range(array) for array in arrays]
-        one = call.sequenced(places, numbers, tuple(
+        self.calls += call.sequenced(places, numbers, tuple(
             [(k, more + part.low - array.pointer, more + part.high - array.pointer)
              for (k, more), part, array in zip(places, inside, arrays, strict=True)]))
-        if one is None:
-            self.calls = None
-        else:
-            self.calls.append(one)
 
     def _place(self, x: Any, array: Array) -> Place:
         """The place of an array that is read; it may be a view of another."""

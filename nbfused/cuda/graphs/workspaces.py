@@ -1,0 +1,132 @@
+"""The workspaces of a graph's calls.
+
+A call may use what an earlier one has left that it waits for.  Counters, and some
+megabytes of the rest, are the graph's own; what more is needed is lent for one run, as
+one block, whose address is one more of those that a run brings along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from ...support.records import record
+from ..runtime.driver import Device, check, cu
+from ..runtime.notes import Address
+from ..runtime.scratch import HEAD
+
+__all__ = ["UNKNOWN", "MisfitError", "Workspaces"]
+
+#: Where the block lies that no run has been lent yet: an address as aligned as any.
+UNKNOWN = 1 << 40
+#: Bytes of workspaces, besides counters, that a graph keeps.
+_MOST_BYTES, _ALIGN = 64 << 20, 256
+
+
+class MisfitError(Exception):
+    """Raised where a call needs more memory than it did when it was noted first."""
+
+
+@record
+class _Block:
+    """Memory that one call after the other uses.
+
+    Attributes
+    ----------
+    start
+        Its address; of what is lent, bytes from the beginning.
+    last
+        The number of the last call that uses it.
+    """
+
+    start: int
+    size: int
+    counts: bool
+    lent: bool
+    last: int
+
+
+class Workspaces:
+    """The memory of one instance of a graph; a call noted again gets the same.
+
+    Parameters
+    ----------
+    stream
+        On which the instance is launched.
+    index
+        The number that the address of what is lent has in a run.
+
+    Attributes
+    ----------
+    lent
+        Bytes that each run needs besides.
+    """
+
+    def __init__(self, where: Device, stream: int, index: int) -> None:
+        self._where, self._stream, self._index = where, stream, index
+        self._blocks: list[_Block] = []
+        self._used: dict[int, list[_Block]] = {}
+        self._kept = self.lent = 0
+
+    def begin(self, call: int, before: AbstractSet[int], base: int) -> None:
+        """Serve a call from now on.
+
+        Parameters
+        ----------
+        call
+            Its number.
+        before
+            The calls that have finished when it starts, whatever the run.
+        base
+            Address of what is lent.
+        """
+        self._call, self._before, self._base, self._taken = call, before, base, 0
+
+    def borrows(self, call: int) -> bool:
+        """Whether a call that was noted uses memory that is lent."""
+        return any(block.lent for block in self._used.get(call, ()))
+
+    def workspace(self, size: int) -> Address:
+        """Memory of the call alone."""
+        block = self._take(size, False)
+        if block.lent:
+            return Address(self._base + block.start, self._index, block.start)
+        return Address(block.start, None)
+
+    def counters(self, size: int) -> tuple[Address, Address]:
+        """Counters, set to 0 once: every launch leaves them so."""
+        start = self._take(HEAD + size, True).start
+        return Address(start, None), Address(start + HEAD, None)
+
+    def _take(self, size: int, counts: bool) -> _Block:
+        used = self._used.setdefault(self._call, [])
+        if self._taken == len(used):
+            free = [b for b in self._blocks if b.counts == counts and b.size >= size
+                    and b.last in self._before]
+            block = min(free, key=lambda b: b.size) if free else self._add(size, counts)
+            block.last = self._call
+            used.append(block)
+        block = used[self._taken]
+        if size > block.size:
+            raise MisfitError
+        self._taken += 1
+        return block
+
+    def _add(self, size: int, counts: bool) -> _Block:
+        lent = not counts and self._kept + size > _MOST_BYTES
+        size = -(-size // _ALIGN)*_ALIGN
+        if lent:
+            start = self.lent
+            self.lent += size
+        else:
+            start = self._where.allocate(size, self._stream)
+            self._kept += 0 if counts else size
+        if counts:
+            check(cu().cuMemsetD8Async(start, 0, HEAD, self._stream))
+        self._blocks.append(_Block(start, size, counts, lent, self._call))
+        return self._blocks[-1]
+
+    def __del__(self) -> None:
+        """Give it back when the device has run what uses it."""
+        for block in self._blocks:
+            if not block.lent:
+                self._where.drop(block.start, busy=True)
