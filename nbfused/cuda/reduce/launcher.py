@@ -186,7 +186,7 @@ class ReduceLauncher:
 
         Of several reduced loops the last one must be whole accesses.
         """
-        if "s" in codes or "1" not in codes:
+        if "s" in codes or "1" not in codes or not self.text.stores_vector:
             return False
         several = self._reduced_loops > 1
         return not (several and call.shape[-1] % self.text.width(codes)) and \

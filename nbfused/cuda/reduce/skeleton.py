@@ -103,7 +103,10 @@ def write_rows(out: ReduceSource) -> None:
 
 @skeleton
 def take(out: ReduceSource, STATE: State, PLACES: list[str], WIDE: bool) -> None:
-    """The elements at several places, or the neighbours from there on, to the state."""
+    """The elements at several places, or the neighbours from there on, to the state.
+
+    All is loaded before anything is stored, which may be in its place.
+    """
     if out.plan.stage == "finish":
         PARTS = [stored_state(out, point, PLACE, f"_{K}")
                  for K, PLACE in enumerate(PLACES)]
@@ -111,6 +114,8 @@ def take(out: ReduceSource, STATE: State, PLACES: list[str], WIDE: bool) -> None
         LOADS = [out.load(PLACE, f"{K}", WIDE) for K, PLACE in enumerate(PLACES)]
         PARTS = [out.element(LOAD, f"{PLACES[K]} + {E}", f"{K}_{E}")
                  for K, NEAR in enumerate(LOADS) for E, LOAD in enumerate(NEAR)]
+        for K, NEAR in enumerate(LOADS):
+            out.store_elements(f"{K}", len(NEAR))
     out.states.tree(out, STATE, PARTS)
 
 

@@ -96,6 +96,7 @@ class ReduceText(ReduceLayout):
         width = self.width(codes) if codes else 1
         moved = sum(o.dtype.itemsize*(width if c == "1" else 1) for o, c in zip(
             self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
+        moved += sum(o.dtype.itemsize*width for o in self.stored)
         length = statements_of(self.typed.element) + statements_of(self.typed.merge)
         most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
         return power_below(most)
