@@ -112,11 +112,10 @@ def take(out: ReduceSource, STATE: State, PLACES: list[str], WIDE: bool) -> None
                  for K, PLACE in enumerate(PLACES)]
     else:
         LOADS = [out.load(PLACE, f"{K}", WIDE) for K, PLACE in enumerate(PLACES)]
-        PARTS = [out.element(LOAD, f"{PLACES[K]} + {E}", f"{K}_{E}")
-                 for K, NEAR in enumerate(LOADS) for E, LOAD in enumerate(NEAR)]
-        for K, NEAR in enumerate(LOADS):
-            out.store_elements(f"{K}", len(NEAR))
-    out.states.tree(out, STATE, PARTS)
+        PARTS = [PART for K, NEAR in enumerate(LOADS)
+                 for PART in out.elements(STATE, NEAR, PLACES[K], f"{K}")]
+    if PARTS:
+        out.states.tree(out, STATE, PARTS)
 
 
 @skeleton

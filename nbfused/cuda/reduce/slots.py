@@ -138,8 +138,22 @@ class ReduceSource(Source):
             names, function.results, self.typed.state, results, strict=False)))
         return names
 
-    def store_elements(self, tag: str, count: int) -> None:
-        """Store what was computed beside the states of `count` neighbours."""
+    def elements(self, state: State, near: Sequence[Load], place: str, tag: str,
+                 ) -> list[State]:
+        """Emit what neighbours contribute to the state.
+
+        Where elements are stored it is merged at once, and nothing left to merge:
+        results and states of several accesses would not fit into registers.
+        """
+        found = [self.element(load, f"{place} + {e}", f"{tag}_{e}")
+                 for e, load in enumerate(near)]
+        if not self.stored_elements:
+            return found
+        self._store(tag, len(near))
+        self.states.tree(self, state, found)
+        return []
+
+    def _store(self, tag: str, count: int) -> None:
         first = len(self.typed.state)
         for k, (o, dtype) in enumerate(zip(self.stored_elements, self.typed.stored,
                                            strict=True)):
