@@ -148,7 +148,8 @@ def _many_runs(p: ReduceText, k: Sequence[str]) -> list[str]:
     inner = p.reduced[-1]
     run = [f"q = first // {inner}", f"j0 = first - q*{inner}",
            f"n = min({inner} - j0, hi - first)", *unravel("q", p.reduced[:-1], r),
-           *p.bind_elements([*k, *r, "j0"]), *p.fold.segment("n", p.names), "first += n"]
+           *p.bind_elements([*k, *r, "j0"]), *p.fold.segment("n", p.names),
+           "first += n"]
     return [p.fold.fill(p.fold.top), "first = lo", "while first < hi:", *indented(run),
             p.fold.total()]
 
