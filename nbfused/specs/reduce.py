@@ -186,7 +186,7 @@ class Reduce(Spec):
 
     @property
     def apart(self) -> tuple[Map, Reduce]:
-        """What it stores, and what it reduces, as two specs of the same inputs."""
+        """A Map that gives what is stored, and the Reduce without it."""
         return _apart(self)
 
     def with_numbers(self, numbers: Sequence[bool]) -> Reduce:

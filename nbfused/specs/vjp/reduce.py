@@ -48,7 +48,7 @@ def reduce_vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
 
 def _apart(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
            present: tuple[bool, ...]) -> Pullback:
-    """What reaches the inputs through the elements, and through the reduction."""
+    """Add up cotangents from the elements that are stored, and from the reduction."""
     program, count = Program(), spec.stored
     mapped, reduced = spec.apart
     parts = [(mapped, present[:count], 0), (reduced, present[count:], count)]
