@@ -121,7 +121,7 @@ class Reduce(Spec):
             (1,) if "index" in self.kinds or self.combine.indexed else ())
 
     def reads_in_place(self, position: int) -> bool:
-        """Whether it is read where elements are stored, and nowhere else."""
+        """Element inputs, if elements are stored: each is read by who stores it."""
         return self.stored > 0 and self.parameters[position][0] == "element"
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
