@@ -105,6 +105,8 @@ class _Reduction:
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
         reduced = prod(call.shape[self.kept:])
+        if self.typed.stored:
+            return self._along(call, reduced)
         if self._is_short_row(call):
             rows = self._as_rows()
             if rows is not None:

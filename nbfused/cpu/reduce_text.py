@@ -47,16 +47,21 @@ class ReduceText:
             typed.element, typed.kinds, signature, codes[:inputs], rank, inner=inner)
         if inner >= 0:  # an inner loop stays at one reduced element
             self.elements.index = "first"
-        self.outputs = [Operand(f"y{k}", dtype, "0" if inner < 0 else code, rank, True,
-                                inner)
-                        for k, (dtype, code) in enumerate(
-                            zip(signature.outputs, codes[inputs:], strict=True))]
+        stored = len(typed.stored)
+        outputs = [
+            Operand(f"y{k}", dtype, "0" if inner < 0 and k >= stored else code, rank,
+                    True, inner)
+            for k, (dtype, code) in enumerate(
+                zip(signature.outputs, codes[inputs:], strict=True))]
+        self.stored, self.outputs = outputs[:stored], outputs[stored:]
         self.fold = Fold("f", typed.state, typed.identity, typed.merge)
         self.partial = [f"p{k}" for k in range(len(typed.state))]
         extras = ["chunks", "chunk", "group", *more, *(f"{p}_at" for p in self.partial)]
         self.inputs, self.scalars = operands, scalars
-        self.frame = Frame([*operands, *self.outputs], rank, scalars, extras)
-        self.names = self.elements.names(typed.element)
+        self.frame = Frame([*operands, *outputs], rank, scalars, extras)
+        self.names = list(dict.fromkeys((
+            *self.elements.names(typed.element),
+            *(n for y in self.stored for n in y.names))))
 
     def title(self, which: str) -> str:
         """The comment line at the head of a kernel."""
@@ -64,11 +69,13 @@ class ReduceText:
 
     def functions(self, j: str = "j0 + l") -> list[str]:
         """The functions of the fold, for elements at ``j``, and ``post``."""
-        element = self.typed.element
-        results = [f"e{k}" for k in range(len(self.typed.state))]
+        element, count = self.typed.element, len(self.typed.state)
+        results = [f"e{k}" for k in range(len(element.results))]
         lines = self.elements.evaluate(element, results)
-        return [*self.fold.functions(lines, results, self.names, element.results, j),
-                *self._post()]
+        lines += [y.store("j", dtype, e) for y, dtype, e in zip(
+            self.stored, self.typed.stored, results[count:], strict=True)]
+        return [*self.fold.functions(lines, results[:count], self.names,
+                                     element.results[:count], j), *self._post()]
 
     def _post(self) -> list[str]:
         """``post(j, state..., outputs...)``: store the results at element ``j``."""
@@ -99,9 +106,9 @@ class ReduceText:
                 f"kept = {' * '.join(self.kept) or '1'}",
                 f"size = {' * '.join(self.reduced) or '1'}"]
 
-    def bind_inputs(self, indices: Sequence[str]) -> list[str]:
-        """Lines that point the inputs to an element."""
-        return [line for o in self.inputs if o.code != "r"
+    def bind_elements(self, indices: Sequence[str]) -> list[str]:
+        """Lines that point the inputs, and what is stored, to an element."""
+        return [line for o in (*self.inputs, *self.stored) if o.code != "r"
                 for line in o.bind(offset(o, indices))]
 
     def bind_outputs(self, indices: Sequence[str]) -> list[str]:
@@ -132,7 +139,7 @@ def along(problem: ReduceText) -> list[str]:
 
 
 def _one_run(p: ReduceText, k: Sequence[str]) -> list[str]:
-    return ["n = hi - lo", "first = lo", *p.bind_inputs([*k, "lo"]),
+    return ["n = hi - lo", "first = lo", *p.bind_elements([*k, "lo"]),
             *p.fold.whole("n", p.names)]
 
 
@@ -141,7 +148,8 @@ def _many_runs(p: ReduceText, k: Sequence[str]) -> list[str]:
     inner = p.reduced[-1]
     run = [f"q = first // {inner}", f"j0 = first - q*{inner}",
            f"n = min({inner} - j0, hi - first)", *unravel("q", p.reduced[:-1], r),
-           *p.bind_inputs([*k, *r, "j0"]), *p.fold.segment("n", p.names), "first += n"]
+           *p.bind_elements([*k, *r, "j0"]), *p.fold.segment("n", p.names),
+           "first += n"]
     return [p.fold.fill(p.fold.top), "first = lo", "while first < hi:", *indented(run),
             p.fold.total()]
 
@@ -186,7 +194,7 @@ def _across(p: ReduceText, title: str, functions: Sequence[str], end: Sequence[s
     k = [f"k{d}" for d in range(len(p.kept) - 1)]
     r = [f"r{d}" for d in range(len(p.reduced))]
     inner = p.kept[-1]
-    row = [*unravel("first", p.reduced, r), *p.bind_inputs([*k, "j0", *r]), *before,
+    row = [*unravel("first", p.reduced, r), *p.bind_elements([*k, "j0", *r]), *before,
            fold.lane(fold.low, lanes, "0", p.names), "first += 1"]
     group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)",
              "while first < stop:", *indented(row), fold.join("m")]

@@ -56,7 +56,9 @@ class ReduceLayout:
     kept_loops, reduced_loops
         How many loops there are of each kind.
     inputs, outputs
-        The arrays.
+        The arrays that are read, and those of what is reduced.
+    stored
+        Those of elements that are outputs as they are, the first ones.
     rows_vector
         Whether neighbours along the reduced loop can be read in one access.
     """
@@ -68,17 +70,25 @@ class ReduceLayout:
         arrays = [t for t, k in zip(signature.inputs, kinds, strict=True)
                   if k == "element"]
         operands = operand_list([*arrays, *signature.outputs], signature.inner)
-        self.inputs, self.outputs = operands[:len(arrays)], operands[len(arrays):]
+        first = len(arrays) + len(typed.stored)
+        self.inputs, self.stored = operands[:len(arrays)], operands[len(arrays):first]
+        self.outputs = operands[first:]
         codes = {o.code for o in self.inputs}
         self.rows_vector = self.reduced_loops == 1 and codes <= {"1", "0"} \
-            and "1" in codes
+            and "1" in codes and self.stores_vector
+
+    @property
+    def stores_vector(self) -> bool:
+        """Whether neighbouring elements that are stored lie side by side."""
+        return all(o.code == "1" for o in self.stored)
 
     def width(self, codes: Sequence[str]) -> int:
         """Elements per access."""
         return width_of(self._unit(codes))
 
     def _unit(self, codes: Sequence[str]) -> list[Operand]:
-        return [o for o, c in zip(self.inputs, codes, strict=True) if c == "1"]
+        return [*(o for o, c in zip(self.inputs, codes, strict=True) if c == "1"),
+                *self.stored]
 
     def is_aligned(self, call: Call, codes: Sequence[str], width: int,
                    loops: Iterable[int]) -> bool:
@@ -105,5 +115,5 @@ class ReduceLayout:
 
     def arrays(self, plan: StagePlan) -> list[Operand]:
         """The operands that a kernel takes."""
-        return [*(self.inputs if plan.stage != "finish" else []),
+        return [*([*self.inputs, *self.stored] if plan.stage != "finish" else []),
                 *(self.outputs if plan.stage != "partial" else [])]

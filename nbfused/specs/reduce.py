@@ -25,10 +25,11 @@ from .base import (
     with_scalars,
 )
 from .combine import COMBINES, Combine
+from .map import Map
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, check_count, normalize_axes, reduce_shape
 from .state import State, state_of
-from .vjp.functions import compose, identity
+from .vjp.functions import compose, identity, pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,8 @@ class Reduce(Spec):
     ----------
     map
         Parameters as in `Map` (`kinds`: element, scalar, index, size); its results
-        are the combine's operands.  ``index`` counts within the reduced elements.
+        are the combine's operands, then what is `stored`.  ``index`` counts within the
+        reduced elements.
     post
         First parameters: the state; then any *scalar* inputs of `map` by name, and
         ``size``, the number of elements reduced.  One result for each output.
@@ -54,6 +56,9 @@ class Reduce(Spec):
         Non-negative; None means all.
     saves
         How many of the last outputs are the state itself, for the derivative.
+    stored
+        How many of the last results of `map` are the first outputs, each element of
+        them; all axes are reduced then.  Fusion makes them of a Map of the same inputs.
     """
 
     map: Function
@@ -63,6 +68,7 @@ class Reduce(Spec):
     axes: tuple[int, ...] | None = None
     keepdims: bool = False
     saves: int = 0
+    stored: int = 0
 
     __hash__: ClassVar[Any] = Hashed.__hash__
 
@@ -106,16 +112,23 @@ class Reduce(Spec):
             placement = tuple(-1 if axis in reduced else axis
                               for axis in range(len(extent)))
         outputs = len(self.post.results)
+        whole = tuple(range(len(extent)))
         return Frame(
             extent, (kept, reduced),
             tuple(broadcast_strides(shape, own, extent) for shape, own in operands),
-            (placement,) * outputs, ((0, 1),) * len(operands) + ((0,),) * outputs,
+            (whole,) * self.stored + (placement,) * outputs,
+            ((0, 1),) * (len(operands) + self.stored) + ((0,),) * outputs,
             (1,) if "index" in self.kinds or self.combine.indexed else ())
 
+    def reads_in_place(self, position: int) -> bool:
+        """Element inputs, if elements are stored: each is read by who stores it."""
+        return self.stored > 0 and self.parameters[position][0] == "element"
+
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """The shape without `axes`, for each output."""
-        kept = reduce_shape(self.extent(shapes), self.axes, self.keepdims)
-        return (kept,) * len(self.post.results)
+        """All elements for what is stored; the shape without `axes` for the others."""
+        extent = self.extent(shapes)
+        kept = reduce_shape(extent, self.axes, self.keepdims)
+        return (extent,) * self.stored + (kept,) * len(self.post.results)
 
     def _types(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         given = iter(types)
@@ -132,9 +145,11 @@ class Reduce(Spec):
         State that is saved is not rounded to 16 bits: the sum of squares of a norm of
         300 is more than float16's largest number.
         """
-        results = self._post(types, self._state(types)).results
+        state = self._state(types)
+        results = self._post(types, state).results
         first = len(results) - self.saves
-        return results[:first] + tuple(map(compute_dtype, results[first:]))
+        return (*state.element.results[len(state.dtypes):], *results[:first],
+                *map(compute_dtype, results[first:]))
 
     def _state(self, types: tuple[Type, ...]) -> State:
         return state_of(self.map, self._types(types), self.combine)
@@ -169,6 +184,11 @@ class Reduce(Spec):
 
         return reduce_batched(self, batched, shapes, size)
 
+    @property
+    def apart(self) -> tuple[Map, Reduce]:
+        """A Map that gives what is stored, and the Reduce without it."""
+        return _apart(self)
+
     def with_numbers(self, numbers: Sequence[bool]) -> Reduce:
         """The same map, called with numbers in place of the inputs marked."""
         kinds = with_scalars(self.kinds, numbers)
@@ -178,6 +198,14 @@ class Reduce(Spec):
 @lru_cache(maxsize=KEPT)
 def _kernel(spec: Reduce) -> Reduce:
     return replace(spec, axes=None, keepdims=False, saves=0)
+
+
+@lru_cache(maxsize=KEPT)
+def _apart(spec: Reduce) -> tuple[Map, Reduce]:
+    arity = spec.combine.arity
+    stored = range(arity, arity + spec.stored)
+    return (Map(pick(spec.map, stored), spec.kinds),
+            replace(spec, map=pick(spec.map, range(arity)), stored=0))
 
 
 @lru_cache(maxsize=256)
@@ -210,9 +238,9 @@ class TypedReduce:
     Attributes
     ----------
     element
-        ``lift(map(...))`` as one function: inputs (`kinds`) to the state.  A
-        parameter of kind ``"index"`` is the flat C-order index *within the reduced
-        elements*.
+        ``lift(map(...))`` as one function: inputs (`kinds`) to the state, then to the
+        elements of the first outputs.  A parameter of kind ``"index"`` is the flat
+        C-order index *within the reduced elements*.
     merge
         Parameters: the state twice (``a``'s, then ``b``'s), in `state` dtypes.
     post
@@ -231,3 +259,8 @@ class TypedReduce:
     post_kinds: tuple[str, ...]
     identity: tuple[Literal, ...]
     state: tuple[np.dtype, ...]
+
+    @property
+    def stored(self) -> tuple[np.dtype, ...]:
+        """Dtypes of the results of `element` that are outputs as they are."""
+        return self.element.results[len(self.state):]

@@ -28,7 +28,8 @@ class State:
     Attributes
     ----------
     element
-        The map, then the combine's lift, cast to the state's dtypes.
+        The map, then the combine's lift, cast to the state's dtypes; then what the map
+        gives beyond the combine's operands.
     logical
         Dtypes by NumPy's rules (float16 stays float16).
     dtypes
@@ -49,18 +50,19 @@ class State:
 
 def lifted(map_: Function, combine: Combine,
            dtypes: tuple[np.dtype, ...] = ()) -> Function:
-    """``lift(map(...))``, the results cast to `dtypes`."""
+    """``lift(map(...))``, cast to `dtypes`; then what `combine` does not take."""
     params = map_.params
     if combine.indexed and "index" not in params:
         params = (*params, "index")
 
     def build(b: Builder) -> tuple[Value, ...]:
         mapped = b.call(map_, *map_.params)
-        state = b.call(combine.lift, *mapped, *(["index"] if combine.indexed else []))
+        taken, rest = mapped[:combine.arity], mapped[combine.arity:]
+        state = b.call(combine.lift, *taken, *(["index"] if combine.indexed else []))
         if not dtypes:
-            return state
-        return tuple(b.let("cast", v, attr=d.name)
-                     for v, d in zip(state, dtypes, strict=True))
+            return (*state, *rest)
+        return (*(b.let("cast", v, attr=d.name)
+                  for v, d in zip(state, dtypes, strict=True)), *rest)
 
     return compose(map_.name, params, build)
 
@@ -77,7 +79,7 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
     """Type a reduction's map and combine for parameters of `types`."""
     plain = lifted(map_, combine)
     types = types + (Weak("int"),) * (len(plain.params) - len(types))
-    logical = pointwise(plain, types).results
+    logical = pointwise(plain, types).results[:len(combine.identity)]
     if combine.widen:
         logical = tuple(_widened(d) for d in logical)
     while True:  # merging may widen: bool + bool, say

@@ -137,11 +137,16 @@ def combined(stage: Any, state: Any, axes: tuple[int, ...], shape: Any) -> Any:
 def run_reduce(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
     axes = tuple(range(ranks[0], len(call.shape)))
     args = bind(typed.kinds, inputs, call, call.shape[ranks[0]:])
-    state = combined(typed, evaluate(typed.element, *args), axes, call.shape)
+    values, count = evaluate(typed.element, *args), len(typed.state)
+    state = combined(typed, values[:count], axes, call.shape)
+    stored = len(typed.stored)
+    for out, value in zip(outputs, values[count:], strict=False):
+        store(out, np.broadcast_to(value, call.shape))
     named = dict(zip(typed.element.function.params, args, strict=True))
     rest = [prod(call.shape[ranks[0]:]) if k == "size" else named[p] for p, k in zip(
         typed.post.function.params, typed.post_kinds, strict=True) if k != "state"]
-    for out, value in zip(outputs, evaluate(typed.post, *state, *rest), strict=True):
+    for out, value in zip(outputs[stored:], evaluate(typed.post, *state, *rest),
+                          strict=True):
         outer = call.shape[:ranks[0]]  # of a constant there is but one
         full = np.broadcast_to(value, outer).reshape(*outer, *(1,) * ranks[1])
         store(out, full, axes)

@@ -103,15 +103,19 @@ def write_rows(out: ReduceSource) -> None:
 
 @skeleton
 def take(out: ReduceSource, STATE: State, PLACES: list[str], WIDE: bool) -> None:
-    """The elements at several places, or the neighbours from there on, to the state."""
+    """The elements at several places, or the neighbours from there on, to the state.
+
+    All is loaded before anything is stored, which may be in its place.
+    """
     if out.plan.stage == "finish":
         PARTS = [stored_state(out, point, PLACE, f"_{K}")
                  for K, PLACE in enumerate(PLACES)]
     else:
         LOADS = [out.load(PLACE, f"{K}", WIDE) for K, PLACE in enumerate(PLACES)]
-        PARTS = [out.element(LOAD, f"{PLACES[K]} + {E}", f"{K}_{E}")
-                 for K, NEAR in enumerate(LOADS) for E, LOAD in enumerate(NEAR)]
-    out.states.tree(out, STATE, PARTS)
+        PARTS = [PART for K, NEAR in enumerate(LOADS)
+                 for PART in out.elements(STATE, NEAR, PLACES[K], f"{K}")]
+    if PARTS:
+        out.states.tree(out, STATE, PARTS)
 
 
 @skeleton

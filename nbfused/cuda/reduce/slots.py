@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...gpu.operands import kernel_name
 from ...scalar.printing.numba import cast
+from ...scalar.typing.promotion import compute_dtype
 from ...scalar.typing.values import INT64
 from ...support.dtypes import storage
 from ..text.hints import loaded_text
@@ -44,6 +45,8 @@ class ReduceSource(Source):
         self.states = states_of(self.typed, "z")
         self.stored = [f"w{k}" for k in range(len(self.typed.state))]
         self.inputs = text.inputs_of(plan)
+        self.stored_elements = [] if plan.stage == "finish" else text.stored
+        self._places: dict[str, dict[int, str]] = {}
         self._declare()
 
     def _declare(self) -> None:
@@ -70,16 +73,18 @@ class ReduceSource(Source):
 
     def bases(self, point: str, extents: Sequence[str]) -> None:
         """Offsets of a kept point's first element of each input, as ``base0``."""
-        inputs, inner = self.inputs, str(self.width)
+        moving, inner = [*self.inputs, *self.stored_elements], str(self.width)
         if self.plan.kind == "rows":
-            inputs, inner = [replace(o, code="s") for o in inputs], ""
-        at = offsets(self, point, extents, inputs, 0, "k", inner=inner)
+            moving, inner = [replace(o, code="s") for o in moving], ""
+        at = offsets(self, point, extents, moving, 0, "k", inner=inner)
         self(*(f"base{k} = {text}" for k, text in at.items()))
 
     def load(self, place: str, tag: str, wide: bool) -> list[Load]:
         """Elements of each input from a place in the reduced loops on: *rows*."""
-        at = offsets(self, f"({place})", self.reduced, self.inputs,
-                     self.text.kept_loops, f"r{tag}")
+        at = offsets(self, f"({place})", self.reduced,
+                     [*self.inputs, *self.stored_elements], self.text.kept_loops,
+                     f"r{tag}")
+        self._places[tag] = at
         return self._load(at, tag, wide)
 
     def load_row(self, row: str, k: int) -> list[Load]:
@@ -125,8 +130,38 @@ class ReduceSource(Source):
             else:
                 arguments[param] = f"({index})" if kind == "index" else "reduced"
         names = self.states.names(f"_{tag}")
-        self.states.assign(self, names, function, arguments)
+        if not self.stored_elements:
+            self.states.assign(self, names, function, arguments)
+            return names
+        lines, results = evaluate(function, arguments, f"e{tag}_")
+        self(*lines, *(f"{n} = {cast(compute_dtype(d), s, r)}" for n, d, s, r in zip(
+            names, function.results, self.typed.state, results, strict=False)))
         return names
+
+    def elements(self, state: State, near: Sequence[Load], place: str, tag: str,
+                 ) -> list[State]:
+        """Emit what neighbours contribute to the state.
+
+        Where elements are stored it is merged at once, and nothing left to merge:
+        results and states of several accesses would not fit into registers.
+        """
+        found = [self.element(load, f"{place} + {e}", f"{tag}_{e}")
+                 for e, load in enumerate(near)]
+        if not self.stored_elements:
+            return found
+        self._store(tag, len(near))
+        self.states.tree(self, state, found)
+        return []
+
+    def _store(self, tag: str, count: int) -> None:
+        first = len(self.typed.state)
+        for k, (o, dtype) in enumerate(zip(self.stored_elements, self.typed.stored,
+                                           strict=True)):
+            at = f"base{o.at} + {self._places[tag][o.at]}"
+            values = [encoded(dtype, o.dtype, f"e{tag}_{e}_r{first + k}")
+                      for e in range(count)]
+            self(f"store{count}({o.pointer}, {at}, ({', '.join(values)},))"
+                 if count > 1 else f"{o.pointer}[{at}] = {values[0]}")
 
     def results(self, state: State, point: str, tag: str = "") -> None:
         """Store the outputs of a kept point."""

@@ -21,6 +21,10 @@ AHEAD = 8
 #: Bytes that a lane has under way: with fewer the memory idles
 #: (benchmarks/notes/memory.md#reductions).
 IN_FLIGHT = 128
+#: The same where elements are stored, too: as in a Map, whose traffic it is.  With
+#: twice as many swish with its derivative spilled 60 bytes of 64 registers
+#: (benchmarks/notes/memory.md#sums-beside-elements).
+STORING = 32
 #: Words that the elements of a lane's accesses take in a `JoinedReduce`, besides those
 #: for loads: with more, a maximum with its sum spilled 156 bytes of 64 registers.
 TOGETHER = 48
@@ -97,7 +101,8 @@ class ReduceText(ReduceLayout):
         moved = sum(o.dtype.itemsize*(width if c == "1" else 1) for o, c in zip(
             self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
         length = statements_of(self.typed.element) + statements_of(self.typed.merge)
-        most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
+        flight = STORING if self.stored else IN_FLIGHT
+        most = min(AHEAD, flight // max(moved, 1), LONGEST // (width*length))
         return power_below(most)
 
     def ahead_in_row(self, codes: Sequence[str]) -> int:

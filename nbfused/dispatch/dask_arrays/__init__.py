@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...errors import UnsupportedError
@@ -27,8 +28,18 @@ from .views import run_view
 
 __all__ = ["run"]
 
+def _reduce(call: Call) -> Sequence[Any]:
+    """A Reduce; elements that it stores are a Map of their own."""
+    count = call.spec.stored
+    if not count:
+        return run_reduce(call)
+    mapped, reduced = call.spec.apart
+    return [*run_map(replace(call, spec=mapped, dtypes=call.dtypes[:count])),
+            *run_reduce(replace(call, spec=reduced, dtypes=call.dtypes[count:]))]
+
+
 _RUN: dict[type[Spec], Callable[[Call], Sequence[Any]]] = {
-    Map: run_map, Reduce: run_reduce, Row: run_row, Contract: run_contract,
+    Map: run_map, Reduce: _reduce, Row: run_row, Contract: run_contract,
     View: run_view}
 
 

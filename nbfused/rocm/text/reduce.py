@@ -162,13 +162,16 @@ class _Writer:
     # --- elements
 
     def _elements(self) -> None:
-        out, inputs = self.out, self.text.inputs
+        out, inputs, stored = self.out, self.text.inputs, self.text.stored
         members = [f"nbf::Pack<{kind}, N> x{o.at};" if wide else f"{kind} x{o.at};"
                    for o, wide in zip(inputs, self.wide, strict=True)
                    for kind in (storage_type(o.dtype),)]
+        members += [f"mutable nbf::Pack<{storage_type(o.dtype)}, N> x{o.at};"
+                    for o in stored]  # filled element by element, then stored
+        moving = [*inputs, *stored]
         first = ", ".join(f"nbf::offset<KEPT>(w, point, EXTENTS, {self.strides[o.at]})"
-                          for o in inputs)
-        out(f"struct Point {{ int64_t {', '.join(f'b{o.at}' for o in inputs)}; }};",
+                          for o in moving)
+        out(f"struct Point {{ int64_t {', '.join(f'b{o.at}' for o in moving)}; }};",
             f"template <int N> struct Load {{ {' '.join(members)} }};",
             "template <class W> NBF_DEVICE Point point(const W &w, int64_t point) "
             f"{{ return {{{first}}}; }}")
@@ -176,10 +179,23 @@ class _Writer:
                        "const Point &p, int64_t place)"):
             out("Load<N> x;", *(self._read(o, wide) for o, wide in
                                 zip(inputs, self.wide, strict=True)), "return x;")
+        point = "const Point &p" if stored else "const Point &"
         with out.block("template <int N, class W> NBF_DEVICE State element(const W &w, "
-                       "const Point &, const Load<N> &x, int e, int64_t index, "
+                       f"{point}, const Load<N> &x, int e, int64_t index, "
                        "int64_t size)"):
-            return_state(out, self.typed.element, self.typed.state, self._arguments())
+            return_state(out, self.typed.element, self.typed.state, self._arguments(),
+                         self._store_elements if stored else None)
+
+    def _store_elements(self, results: Sequence[str]) -> None:
+        """Fill a pack of each array that is stored; the last element stores them."""
+        out, stored = self.out, self.text.stored
+        out(*(f"x.x{o.at}[e] = {encoded(dtype, o.dtype, result)};" for o, dtype, result
+              in zip(stored, self.typed.stored, results, strict=True)))
+        with out.block("if (e + 1 == N)"):
+            out("const int64_t place = index - e;", *(
+                f"nbf::store<N>(w.template pointer<{storage_type(o.dtype)}>"
+                f"({self.pointers[o.at]}), p.b{o.at}{self._along(o)}, x.x{o.at});"
+                for o in stored))
 
     def _read(self, o: Operand, wide: bool) -> str:
         """Read the elements of an input at `place`."""

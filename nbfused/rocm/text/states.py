@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -67,9 +67,16 @@ def declare_state(out: Source, merge: Typed, identity: Sequence[Literal],
 
 
 def return_state(out: Source, typed: Typed, dtypes: Sequence[np.dtype],
-                 arguments: Mapping[str, object]) -> None:
-    """Write ``return typed(arguments)``, cast to the state's dtypes."""
+                 arguments: Mapping[str, object],
+                 store: Callable[[Sequence[str]], None] | None = None) -> None:
+    """Write ``return typed(arguments)``, cast to the state's dtypes.
+
+    Results beyond the state are given to `store` before, by their texts.
+    """
     lines, results = evaluate(typed, arguments, "v_")
     parts = [cast(compute_dtype(d), s, r)
-             for d, s, r in zip(typed.results, dtypes, results, strict=True)]
-    out(*lines, f"return {{{', '.join(parts)}}};")
+             for d, s, r in zip(typed.results, dtypes, results, strict=store is None)]
+    out(*lines)
+    if store is not None:
+        store(results[len(dtypes):])
+    out(f"return {{{', '.join(parts)}}};")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..base import KEPT, Batching, Program, Shape
+from ..base import KEPT, Batching, Program, Ref, Shape
 from ..reduce import Reduce
 from ..shapes import normalize_axes
 from .layout import elements, like_outputs
@@ -17,6 +17,8 @@ __all__ = ["reduce_batched"]
 def reduce_batched(spec: Reduce, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
                    size: int) -> Batching | None:
     """The rule of a Reduce: `Reduce.batched`."""
+    if spec.stored:
+        return _apart(spec, batched, shapes, size)
     kinds = [kind for kind, _ in spec.parameters]
     if any(has and kind != "element" for has, kind in zip(batched, kinds, strict=True)):
         return None
@@ -27,3 +29,18 @@ def reduce_batched(spec: Reduce, batched: tuple[bool, ...], shapes: tuple[Shape,
     outs = program.run(replace(spec, axes=axes), *inputs,
                        like=like_outputs(len(spec.post.results)))
     return Batching(tuple(program.steps), outs)
+
+
+def _apart(spec: Reduce, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+           size: int) -> Batching | None:
+    """The elements of the samples, then what is reduced of each."""
+    program, results = Program(), list[Ref]()
+    for part, first in zip(spec.apart, (0, spec.stored), strict=True):
+        own = part.batched(batched, shapes, size)
+        if own is None:
+            return None
+        table = program.extend(own.steps, {
+            Ref("output", k): Ref("output", first + k)
+            for k in range(len(own.results))})
+        results += [table[r] for r in own.results]
+    return Batching(tuple(program.steps), tuple(results))

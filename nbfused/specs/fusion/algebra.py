@@ -175,13 +175,13 @@ def fuse_reduces(maps: Sequence[Node], reduces: Sequence[Node], posts: Sequence[
     Parameters
     ----------
     maps
-        What the reductions read.
+        What the reductions read, and what is stored beside them.
     reduces
         Over one shape and the same axes.
     posts
         Maps of nothing but reduced values and numbers.
     outputs
-        The values that are stored, of reductions or of posts.
+        The values that are stored, of any of these; elements come first.
     name
         Of the map.
     """
@@ -191,13 +191,16 @@ def fuse_reduces(maps: Sequence[Node], reduces: Sequence[Node], posts: Sequence[
     mapped = [value for node in reduces
               for value in writer.call(node.spec.map, *writer.arguments(node))]
     first = reduces[0].spec
+    elements = [x for x in outputs if x.node in maps]
+    mapped += [writer.stored[x] for x in elements]
+    reduced = [x for x in outputs if x.node not in maps]
     return Launch(
         Reduce(writer.function(name, parameters.params, mapped), parameters.kinds,
                product(tuple(node.spec.combine for node in reduces),
                        widens(reduces[0])),
-               _post(parameters, reduces, posts, outputs, name), first.axes,
-               first.keepdims),
-        parameters.inputs, tuple(outputs))
+               _post(parameters, reduces, posts, reduced, name), first.axes,
+               first.keepdims, stored=len(elements)),
+        parameters.inputs, (*elements, *reduced))
 
 
 def _post(parameters: Parameters, reduces: Sequence[Node], posts: Sequence[Node],

@@ -2,7 +2,8 @@
 
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
-they read and the Maps of what they give; a product takes the Maps of its elements;
+they read and the Maps of what they give, and one of all elements stores those of Maps
+that read the same arrays; a product takes the Maps of its elements;
 reductions along the last axis and Maps around them are a Row, and Rows that follow one
 another are one; a factor of a product's elements moves to the product that makes what
 it needs.  Everything else runs by itself: nothing is refused.
@@ -22,6 +23,7 @@ from ..map import Map
 from ..reduce import Reduce
 from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
+from .element_joins import join_elements
 from .graph import Launch, Node, Value, live, operands
 from .moved_factors import move_factors
 from .row_algebra import fuse_rows, row_kind
@@ -201,7 +203,7 @@ class Partition:
         """Whether only reductions read a Map, of elements that are stored anyway."""
         readers = self.readers[node]
         return bool(readers) and self.results.isdisjoint(node.outputs) and all(
-            self.group[r].kind == "reduce" and self._takes(self.group[r], node)
+            self.group[r].kind == "reduce" and self.takes(self.group[r], node)
             for r in readers) and all(
                 x in self.results or set(self.readers[x.node]) != {node}
                 for x, kind in operands(node)
@@ -225,7 +227,7 @@ class Partition:
             readers = dict.fromkeys(self.group[r] for r in self.readers[node])
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
-            if target is None or not self._takes(target, node) or len(
+            if target is None or not self.takes(target, node) or len(
                     self._reads(self.group[node], target)) > _READS or \
                     not self._windows_fit(self.group[node], target):
                 target = self._beside(node, [*readers, *placed])
@@ -237,11 +239,11 @@ class Partition:
         """A Map of the same shape that can store the results of `node`, too."""
         group = self.group[node]
         return next((o for o in others if o is not group and o.kind == "map"
-                     and o.shape == group.shape and self._takes(o, node)
+                     and o.shape == group.shape and self.takes(o, node)
                      and self.may_merge(group, o)
                      and self._windows_fit(group, o)), None)
 
-    def _takes(self, group: Group, node: Node) -> bool:
+    def takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""
         if group.kind == "alone" or (_indexes(node) and (group.kind != "map" or (
                 node.spec.windows is None
@@ -269,14 +271,14 @@ class Partition:
             if not _fits_rows(row, row.shape) or not isinstance(node.spec, Reduce):
                 continue
             while True:
-                other = next((g for g in self._around(row) if self._joins(g, row)),
+                other = next((g for g in self.around(row) if self._joins(g, row)),
                              None)
                 if other is None:
                     break
                 self.merge(other, row)
                 row.kind = "row"
 
-    def _around(self, group: Group) -> list[Group]:
+    def around(self, group: Group) -> list[Group]:
         """The groups that read from `group`, and those that it reads from."""
         before = [self.group[s] for n in group.nodes for s in n.sources]
         after = [self.group[r] for n in group.nodes for r in self.readers[n]]
@@ -370,5 +372,6 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
+    join_elements(parts, stores or {})
     launches = join_rows(parts.launches(name), outputs, stores or {})
     return move_factors(launches, outputs, stores or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
@@ -10,6 +11,7 @@ from ...scalar.autodiff.differentiate import vjp
 from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Value, used_params
 from ..base import IMPLICIT, KEPT, Program, Pullback, Ref, Shape
+from ..map import Map
 from ..reduce import Reduce, saving
 from ..shapes import normalize_axes, reduce_shape
 from ..view import View
@@ -19,11 +21,16 @@ from .functions import compose
 
 __all__ = ["reduce_vjp"]
 
+_ADD = Map(compose("add", ("a", "b"), lambda w: (w.let("add", "a", "b"),)),
+           ("element", "element"))
+
 
 @lru_cache(maxsize=KEPT)
 def reduce_vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
                present: tuple[bool, ...]) -> Pullback:
     """The derivative of a Reduce: `Reduce.vjp`."""
+    if spec.stored:
+        return _apart(spec, needs, shapes, present)
     if (spec.combine.saving or spec.combine).cotangent is None:
         return fold_pullback(spec, needs, shapes, present)
     forward = saving(spec)
@@ -37,6 +44,39 @@ def reduce_vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
     refs = iter(pull(program, function, arguments, targets, full))
     return Pullback(_lean(spec, forward, program), tuple(program.steps),
                     tuple(next(refs) if need else None for need in needs))
+
+
+def _apart(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+           present: tuple[bool, ...]) -> Pullback:
+    """Add up cotangents from the elements that are stored, and from the reduction."""
+    program, count = Program(), spec.stored
+    mapped, reduced = spec.apart
+    parts = [(mapped, present[:count], 0), (reduced, present[count:], count)]
+    forward, found = spec, []
+    for part, own, first in parts:
+        if not any(own):
+            continue
+        pullback = part.vjp(needs, shapes, own)
+        if isinstance(pullback.forward, Reduce):
+            forward = replace(spec, combine=pullback.forward.combine,
+                              post=pullback.forward.post, saves=pullback.forward.saves)
+        outputs = len(pullback.forward.out_shapes(shapes))
+        table = program.extend(pullback.steps, {
+            Ref(source, k): Ref(source, first + k)
+            for source in ("output", "cotangent") for k in range(outputs)})
+        found.append([None if r is None else table.get(r, r) for r in pullback.results])
+    results = [_total(program, k, [r for r in refs if r is not None])
+               for k, refs in enumerate(zip(*found, strict=True))]
+    return Pullback(forward, tuple(program.steps),
+                    tuple(results) or (None,)*len(needs))
+
+
+def _total(program: Program, position: int, refs: list[Ref]) -> Ref | None:
+    """The sum of the cotangents of an input."""
+    if len(refs) < 2:
+        return refs[0] if refs else None
+    (made,) = program.run(_ADD, *refs, like=(Ref("input", position),))
+    return made
 
 
 def _lean(spec: Reduce, forward: Reduce, program: Program) -> Reduce:

@@ -42,6 +42,7 @@ FUNCTIONS = {
     "sum": lambda x, y, s: np.sqrt(np.sum(x * x * s, axis=-1)) + 1,
     "several": lambda x, y, s: (x.max(1), x.min(1) * s, (x * y).sum(1), x.std(1)),
     "columns": lambda x, y, s: (x.mean(0), (x * x).mean(0) - x.mean(0) ** 2 + y),
+    "elements": lambda x, y, s: (x * y, (x * y).sum(), x - y * s, (x * x).max()),
     "row": softmax,
     "loss": loss, "rows and maps": rows_and_maps,
     "joined": lambda x, y, s: np.stack([x * s, x + y, x * x], axis=1)[:, :, 1:],

@@ -81,7 +81,10 @@ def _reason(before: Launch, after: Launch, value: Value, readers: int) -> str:
         return f"{_name(before)} adds to places that are computed"
     if isinstance(before.spec, Contract):
         return _after_product(after, value)
-    if not isinstance(before.spec, Map):
+    elements = isinstance(before.spec, Map) or (
+        isinstance(before.spec, Reduce)
+        and before.outputs.index(value) < before.spec.stored)
+    if not elements:
         whole = "all that it combines" if isinstance(before.spec, Reduce) else \
             "its whole row"
         return f"a result of {_name(before)} is known when {whole} was read"
