@@ -15,6 +15,7 @@ from ..cuda.contract.wgmma import launch as contract_wgmma_launch
 from ..cuda.runtime import binding as bound
 from ..cuda.runtime import driver, launch, scratch
 from ..cuda.runtime.compile import Kernel
+from ..cuda.runtime.notes import NOTES, Launched
 from ..registry.backends import use_backend
 
 __all__ = ["HostArrays", "NoDevice", "recording"]
@@ -67,8 +68,17 @@ class NoDevice:
 
     @contextmanager
     def workspace(self, size: int, stream: int) -> Iterator[int]:
-        """A made-up address, which nobody reads."""
-        yield 1 << 20
+        """A made-up address, which nobody reads, or what notes of launches have."""
+        notes = NOTES.get()
+        yield 1 << 20 if notes is None or notes.memory is None else \
+            notes.memory.workspace(size)
+
+    def allocate(self, size: int, stream: int) -> int:
+        """A made-up address."""
+        return 1 << 20
+
+    def drop(self, address: int, busy: bool = False) -> None:
+        """Do nothing: there is no memory."""
 
     def synchronize(self) -> None:
         """Do nothing: kernels are not run."""
@@ -91,6 +101,11 @@ def recording(arch: tuple[int, int] = (9, 0)) -> Iterator[dict[str, Kernel]]:
                values: Sequence[Any], shared: int = 0, block: Any = None) -> None:
         assert len(values) == len(self.kernel.parameters)
         assert 0 < np.prod(blocks) < 2**31
+        notes = NOTES.get()
+        if notes is not None:
+            grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
+            notes.append(Launched(self, grid, block or (self.kernel.threads, 1, 1),
+                                  tuple(values), shared))
         kernels.setdefault(self.kernel.text, self.kernel)
 
     with ExitStack() as stack, np.errstate(all="ignore"):

@@ -1,0 +1,89 @@
+"""Steps of whole programs on a device that is not there: each is one graph."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from benchmarks.programs import ways
+from benchmarks.programs.programs import PROGRAMS
+from nbfused.cuda.graphs import sequence, workspaces
+from nbfused.cuda.runtime.launch import Program
+from tests.cuda.recorded import recording
+
+
+class Written:
+    """A graph that is written down; nothing runs."""
+
+    made: list[Written] = []  # noqa: RUF012
+
+    def __init__(self, nodes):
+        self.nodes, self.launches = nodes, []
+        Written.made.append(self)
+
+    def launch(self, stream):
+        """Note how many nodes the driver would be shown."""
+        self.launches.append(sum(n.changed for n in self.nodes))
+        for node in self.nodes:
+            node.changed = False
+
+    def start(self, stream, addresses):
+        """No machine code."""
+
+
+@pytest.fixture
+def graphs():
+    """The graphs that are made."""
+    Written.made.clear()
+    stand_ins = ((sequence, "Graph", Written),
+                 (sequence, "is_captured", lambda stream: False),
+                 (Program, "function", lambda *given: 1),
+                 (workspaces, "check", lambda code: code),
+                 (workspaces, "cu", lambda: SimpleNamespace(
+                     cuMemsetD8Async=lambda *given: None)))
+    with ExitStack() as stack, recording():
+        for target, name, stand_in in stand_ins:
+            stack.enter_context(patch.object(target, name, stand_in))
+        yield Written.made
+
+
+@pytest.mark.parametrize("most", [64 << 20, 0], ids=["kept", "lent"])
+@pytest.mark.parametrize("program", PROGRAMS["cpu"], ids=lambda p: p.name)
+def test_a_program_is_one_graph(program, most, graphs, monkeypatch):
+    """Embeddings, whose gradients are added to zeros, among them."""
+    monkeypatch.setattr(workspaces, "_MOST_BYTES", most)
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    if program.name.startswith("swish"):  # of one launch
+        assert graphs == []
+        return
+    (graph,) = graphs
+    assert len(graph.launches) == 3
+    first, *later = graph.launches
+    assert first == len(graph.nodes)
+    assert all(shown < first for shown in later) or not program.trains
+
+
+def test_numbers_of_products_with_epilogues_are_shown_without_a_new_note(
+        graphs, monkeypatch):
+    """Tensor maps stay as they are where only numbers change."""
+    noted = []
+    own = sequence._Part._noted
+    monkeypatch.setattr(sequence._Part, "_noted", lambda self, *given: (
+        noted.append(self), own(self, *given))[1])
+    fused = nf.fuse(lambda x, y, n: (nf.ops.matmul(x, y)*n, nf.ops.softmax(x)))
+    x, y = np.ones((256, 512), np.float16), np.ones((512, 256), np.float16)
+    for k in range(6):
+        fused(x, y, 0.5 + k)
+        if k == 2:
+            parts = list(noted)
+            assert any(part.opaque for part in parts)
+    assert noted == parts
+    (graph,) = graphs
+    assert graph.launches[1:] == [1, 1, 1]
