@@ -101,6 +101,34 @@ def test_machine_code_is_that_of_all_of_numbas_passes(text, monkeypatch):
     assert instructions(compiling.compile_text(text)) == fewer
 
 
+TWICE = """
+@inlined
+def point(j, x, y):
+    y[j] = x[j] + f32(2.0)
+
+@inlined
+def other(j, x, y):
+    y[j] = x[j] * f32(3.0)
+
+def kernel(a, begin, end):
+    x = f32_pointer(a[0])
+    y = f32_pointer(a[1])
+    parallel_for(point, begin, end, (x, y))
+    parallel_for(other, begin, end, (y, x))
+"""
+
+
+def test_no_loop_looks_whether_its_arrays_overlap(monkeypatch):
+    """Each is marked with its own accesses: one may store where it reads."""
+    texts = []
+    monkeypatch.setattr(compiling, "_emit", lambda text, name: texts.append(text))
+    compiling.compile_text(TWICE)
+    (text,) = texts
+    assert text.count('"llvm.loop.parallel_accesses"') == 2
+    assert "diff.check" not in text
+    assert "memcheck" not in text
+
+
 def test_numba_resolves_calls_as_before_after_a_failure():
     with pytest.raises(CompileError):
         compiling.compile_text("def kernel(a, begin, end):\n    return a + 'x'\n")

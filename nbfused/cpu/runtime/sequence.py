@@ -129,8 +129,10 @@ def _native_run(group: Sequence[tuple[SequencedCall, Native]], addresses: int) -
 
     def run(given: Sequence[int], numbers: Sequence[Any],
             _: Any = kept) -> None:  # whose machine code is called by its address
-        program(pack(*given, *[numbers[k] for k in wanted], *take(room, slots))
-                + template, begin, parts)
+        # Of a call that launches nothing, as one of no elements, nobody reads those
+        # that come last.
+        program(pack(*given[:addresses], *[numbers[k] for k in wanted],
+                     *take(room, slots)) + template, begin, parts)
 
     return run
 

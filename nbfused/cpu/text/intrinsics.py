@@ -47,7 +47,12 @@ _STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()}
 
 
 class _DistinctNode(ir.MDValue):
-    """An LLVM metadata node that is never merged with an equal one."""
+    """An LLVM metadata node that is never merged with an equal one.
+
+    Nor may llvmlite, which shares nodes of equal operands, take one for another.
+    """
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     def descr(self, buf: list[str]) -> None:
         operands = ", ".join(op.get_reference() if isinstance(op.type, ir.MetaDataType)

@@ -116,7 +116,8 @@ class ReduceLauncher:
         self._tuner = Tuner(kernel_text("reduce", name, signature), self._works,
                             self._load, self._run)
         self._kept_loops, self._reduced_loops = signature.ranks
-        self._inputs = len(self.text.inputs)
+        #: Arrays whose alignment says how wide accesses are.
+        self._elements = len(self.text.inputs) + len(self.text.stored)
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
@@ -125,7 +126,7 @@ class ReduceLauncher:
         if found is not None:
             self._fold(found, call, where)
             return
-        ends = tuple([p & 15 for p in call.pointers[:self._inputs]])
+        ends = tuple([p & 15 for p in call.pointers[:self._elements]])
         work = self._tuner((call.shape, call.strides, ends), call, where,
                            len(self.signature.outputs))
         self._run(work, call, where)

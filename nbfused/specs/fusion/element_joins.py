@@ -7,8 +7,10 @@ them once, and stores the derivative while it sums.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING
 
+from ..base import Shape
 from ..reduce import Reduce
 from ..row import Row
 from ..shapes import normalize_axes
@@ -23,6 +25,11 @@ __all__ = ["join_elements"]
 _ELEMENTS = 8
 #: Kinds of parameters that a reduction has, too.
 _KINDS = {"element", "scalar", "index", "size"}
+#: Elements up to which a launch less is worth more than the order of the loops, and
+#: neighbours that make a loop long enough: alone, a Map and a sum of short rows find
+#: loops across them, and a Map of a transposed array its own order beside a place of
+#: the largest (benchmarks/notes/cpu.md#sums-beside-elements).
+_FEW, _RUN = 1 << 12, 24
 
 
 def join_elements(parts: Partition, stores: Mapping[Value, Value]) -> None:
@@ -88,8 +95,34 @@ def _may_join(parts: Partition, group: Group, reduce: Group,
     if len(counted) + len(kept) > _ELEMENTS or any(
             v.shape != reduce.shape for v in kept):
         return False
+    if prod(reduce.shape) > _FEW and (any(map(_is_ordered, nodes)) or _run(
+            [x.shape for x in counted], reduce.shape) < _RUN):
+        return False
     # What is reduced is not known where elements are stored in place of others.
     return not any(own in reads and new.node in late for own, new in stores.items())
+
+
+def _is_ordered(node: Node) -> bool:
+    """Whether elements have places, so that loops are in C order."""
+    return "index" in node.spec.kinds or (
+        isinstance(node.spec, Reduce) and node.spec.combine.indexed)
+
+
+def _run(shapes: Iterable[Shape], extent: Shape) -> int:
+    """Neighbours along the last axes, over all of which the same arrays are repeated.
+
+    Of arrays that lie in C order these axes are one loop.
+    """
+    padded = [(1,) * (len(extent) - len(shape)) + shape for shape in shapes]
+    run, repeated = 1, None
+    for axis in reversed(range(len(extent))):
+        here = [shape[axis] == 1 for shape in padded]
+        if extent[axis] == 1:
+            continue
+        if repeated not in (None, here):
+            return run
+        run, repeated = run * extent[axis], here
+    return prod(extent)
 
 
 def _has_rows(group: Group) -> bool:

@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.cuda.runtime import binding as bound
 from nbfused.cuda.tuning.tuner import Tuner
-from tests.cuda.recorded import assembled, recording, registers
+from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 
 COUNT = 6
 CASES = [((1,), 0), ((1002,), 0), ((100_003,), 0), (((1 << 20) + 8,), 0),
@@ -63,3 +63,19 @@ def test_every_candidate(monkeypatch, number, op):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=4e-7*scale)
         np.testing.assert_array_equal(got, again)
     assert len(taken) > len(CASES)
+
+
+def test_elements_are_stored_as_wide_as_they_lie():
+    """In a result that is given and not read they lie otherwise than in inputs."""
+    needs_compiler()
+
+    @nf.fuse
+    def doubled(x, y):
+        y[...] = x * 2
+        return x.sum()
+
+    x, y = np.zeros(4096, np.float32), np.zeros(4100, np.float32)
+    with recording() as kernels:
+        doubled(x, y[:4096])
+        doubled(x, y[1:4097])
+    assert ["store4(" in k.text for k in kernels.values()] == [True, False]

@@ -50,6 +50,28 @@ def test_a_loss_and_its_derivative():
     np.testing.assert_allclose(slope, 2 * x / x.size, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("x", "y", "joined"), [
+    (np.ones((3000, 3)), np.ones(3), False), (np.ones((3000, 3)), 2.0, True),
+    (np.ones((3000, 3)), np.ones((3000, 1)), False),
+    (np.ones((300, 30)), np.ones(30), True), (np.ones((30, 3)), np.ones(3), True),
+    (np.ones((50, 2, 50)), np.ones((2, 50)), True),
+    (np.ones((50, 2, 50)), np.ones((2, 1)), True)])
+def test_short_rows_of_many_elements_stay_apart(x, y, joined):
+    """A Map and a sum each find other loops than along these."""
+    found = kinds(lambda x, y: (x * y, (x * y).sum()), x, y)
+    assert found == ["Reduce"] if joined else sorted(found) == ["Map", "Reduce"]
+
+
+@pytest.mark.parametrize("count", [4096, 4097])
+def test_places_of_many_elements_stay_apart(count):
+    x = normal(count)
+    fused = nf.fuse(lambda x: (x + 1, nf.ops.argmax(x)))
+    assert len(fused.explain(x)) == 1 + (count > 4096)
+    total, place = fused(x)
+    np.testing.assert_array_equal(total, x + 1)
+    assert place == max(range(count), key=x.__getitem__)
+
+
 def test_what_reads_the_sum_is_another_launch():
     assert kinds(lambda x: (x.sum(), x / x.sum()), normal(8)) == ["Reduce", "Map"]
 

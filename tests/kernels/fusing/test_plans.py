@@ -70,6 +70,18 @@ def test_arrays_of_no_or_one_element(shape):
         _compare(fused(x, y), (x * 2 + y.T, (x - y.T).sum(0)))
 
 
+def test_no_elements_beside_some():
+    """What launches nothing has an address that no launch of a sequence reads."""
+    def function(x, y):
+        return y * 2, y.sum(), np.tanh(y).sum(0), x + 1, x - y.sum()
+
+    fused = nf.fuse(function)
+    x, y = np.zeros((0, 3)), _arrays(0)[0]
+    for _ in range(4):
+        _compare(fused(x, y), function(x, y))
+    assert _planned(fused)
+
+
 def test_results_are_new_and_arguments_are_themselves():
     fused = nf.fuse(lambda x, y: (x, x + y.T, (x * 3)[2:]))
     kept = []
