@@ -18,7 +18,8 @@ __all__ = ["UNKNOWN", "MisfitError", "Workspaces"]
 
 #: Where the block lies that no run has been lent yet: an address as aligned as any.
 UNKNOWN = 1 << 40
-#: Bytes of workspaces, besides counters, that a graph keeps.
+#: Bytes of workspaces, besides counters, that a graph keeps, and where blocks begin;
+#: not measured.
 _MOST_BYTES, _ALIGN = 64 << 20, 256
 
 

@@ -28,6 +28,7 @@ from .views import run_view
 
 __all__ = ["run"]
 
+
 def _reduce(call: Call) -> Sequence[Any]:
     """A Reduce; elements that it stores are a Map of their own."""
     count = call.spec.stored
