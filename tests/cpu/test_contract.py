@@ -10,7 +10,7 @@ import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.contract.launcher import panels
+from nbfused.cpu.contract.matrices import panels
 from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
 from nbfused.specs.vjp.functions import identity

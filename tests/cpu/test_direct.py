@@ -10,14 +10,14 @@ import pytest
 from nbfused import ops
 from nbfused.config import config
 from nbfused.cpu.contract import launcher
-from nbfused.cpu.contract.direct import is_narrow, orientation
+from nbfused.cpu.contract.direct_ways import Way, is_narrow, way_of
 from nbfused.cpu.contract.gemm import Factors
 from tests.variants import sampled_together
 
 RNG = np.random.default_rng(0)
 EXTENTS = [(2, 300, 70), (300, 2, 70), (5, 400, 3000), (64, 64, 9000), (18, 32, 5000),
            (33, 7, 100), (31, 1000, 90), (1, 700, 300), (700, 1, 300), (3, 100, 5),
-           (129, 17, 40), (12, 2100, 65)]
+           (129, 17, 40), (12, 2100, 65), (19, 35, 9000), (67, 9, 9000)]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_products(extents, dtype, direct):
                     np.empty((m, n + 3), dtype)[:, 3:]):
             ops.matmul(a, b, out=out)
             assert off(out, a, b, wanted) <= 8
-    assert bool(direct) == (min(m, n) < 4)  # along the other's rows
+    assert not direct
 
 
 def test_nothing_is_written_beside_the_result(direct):
@@ -103,13 +103,24 @@ def test_batches_of_narrow_products(direct):
     assert not direct
 
 
-def test_which_side_vectors_are_loaded_of():
+def test_how_factors_are_read():
+    """Along columns, along the sums, or copied, by what takes fewest instructions."""
+    def way(m, n, k, *strides, turned=False):
+        return way_of(Factors(np.dtype("f4"), m, n, k, *strides), turned)
+
+    assert way(4, 1000, 50, 50, 1, 1, 1000) == Way("columns", False)
+    assert way(1000, 4, 50, 1, 1000, 1, 4, turned=True) == Way("columns", True)
+    assert way(2, 1000, 50, 50, 1, 1, 1000) == Way("streams", False)
+    assert way(1, 1000, 900, 900, 1, 900, 1) == Way("dots", False)
+    assert way(3, 1000, 900, 1, 3, 900, 1) == Way("dots", False, 0)
+    assert way(3, 1000, 900, 1, 3, 900, 1, turned=True) == Way("dots", True, 1)
+    assert way(60, 300, 12, 12, 1, 12, 1) == Way("columns", False, 1)
+
+
+def test_what_is_narrow():
     single = np.dtype("f4")
-    assert orientation(Factors(single, 4, 1000, 50, 50, 1, 1, 1000)) == (False, False)
-    assert orientation(Factors(single, 4, 1000, 50, 1, 4, 50, 1)) == (True, False)
-    assert orientation(Factors(single, 4, 1000, 50, 50, 1, 50, 1)) == (True, True)
-    assert orientation(Factors(single, 1000, 4, 50, 50, 1, 50, 1)) == (False, True)
-    assert orientation(Factors(single, 1, 1000, 50, 50, 1, 50, 1)) is None
     assert is_narrow(single, 4, 1000, 50)
+    assert is_narrow(single, 80, 80, 80)
+    assert is_narrow(single, 1000, 1000, 4)
     assert not is_narrow(np.dtype("c8"), 4, 1000, 50)
-    assert not is_narrow(single, 1000, 1000, 4)
+    assert not is_narrow(single, 1000, 1000, 100)

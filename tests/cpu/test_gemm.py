@@ -39,11 +39,12 @@ PLAIN = Contract("mk,kn->mn", parse(lambda acc: acc))
 
 @pytest.fixture(autouse=True)
 def blocks_only(monkeypatch):
-    """Whatever the sizes, nothing is left to BLAS."""
+    """Whatever the sizes, nothing is left to BLAS, or multiplied as it lies."""
     def refuse(self, call):
         raise AssertionError("not by blocks")
 
     monkeypatch.setattr("nbfused.cpu.contract.launcher.is_suitable", lambda *args: True)
+    monkeypatch.setattr("nbfused.cpu.contract.launcher.is_narrow", lambda *args: False)
     monkeypatch.setattr("nbfused.cpu.contract.launcher._BATCHED", 0)
     monkeypatch.setattr(_Product, "_by_panels", refuse)
     monkeypatch.setattr(_Product, "_by_blas", refuse)
@@ -108,8 +109,7 @@ def test_which_products_suit():
     assert is_suitable(single, 1024, 1024, 1024)
     assert not is_suitable(half, 1024, 1024, 1024)
     assert not is_suitable(single, 1 << 20, 1 << 20, 4)
-    assert is_suitable(single, 16, 16, 16)
-    assert is_suitable(single, 1, 32, 100)
+    assert not is_suitable(single, 16, 16, 16)
     assert not is_suitable(single, 4, 4, 4000)
     assert not is_suitable(single, 1, 100, 0)
     assert not is_suitable(single, 1, 1 << 12, 1 << 12)

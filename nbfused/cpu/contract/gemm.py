@@ -39,10 +39,9 @@ _BLOCK_BYTES = 1 << 20
 #: Bytes of the right factor that are packed at once; not measured.
 _PACKED_BYTES = 1 << 23
 
-#: Least rows, columns and inner extent: below, packing costs more than it saves, except
-#: for products of so few multiplications in whole tiles that a call of BLAS takes
-#: longer: benchmarks/notes/cpu.md#products-on-the-cpu.
-_LEAST, _SMALL = 48, 1 << 18
+#: Least rows, columns and inner extent: below, packing costs more than it saves:
+#: benchmarks/notes/cpu.md#products-on-the-cpu.
+_LEAST = 48
 
 #: Multiplications that take as long as one element of other kernels, to decide whether
 #: to wake a thread: from 2²⁰ on.  At 96³ a helper gains 3 µs where it is idle and costs
@@ -58,12 +57,8 @@ _SHARE = 4
 
 def is_suitable(dtype: np.dtype, m: int, n: int, k: int) -> bool:
     """Whether the blocked kernel is faster than BLAS for such a product."""
-    if dtype not in (np.float32, np.float64) or min(m, n, k) < 1:
-        return False
-    tile = tile_of(dtype.itemsize)
-    tiles = -(-m // tile.rows) * -(-n // tile.columns)
-    small = tiles * tile.rows * tile.columns * k <= _SMALL
-    return (small or min(m, n, k) >= _LEAST) and k * dtype.itemsize <= 1 << 16
+    return dtype in (np.float32, np.float64) and min(m, n, k) >= _LEAST and \
+        k * dtype.itemsize <= 1 << 16
 
 
 class Factors(NamedTuple):

@@ -1,9 +1,10 @@
-"""Launcher of `Contract` on the CPU: chooses the blocked kernel or BLAS.
+"""Launcher of `Contract` on the CPU: chooses the kernels or BLAS.
 
-Most products are `gemm`'s, narrow ones `direct`'s; BLAS makes batches of small ones,
-and those of other dtypes than float32 and float64, in panels of rows.  What none can
-read as it lies in memory (16-bit floats, other dtypes than the accumulator's,
-prologues, uneven strides) is packed by a Map first; the epilogue is a Map too.
+Large products are `gemm`'s, narrow and small ones `direct`'s; BLAS makes batches of
+small ones, and those of other dtypes than float32 and float64, in panels of rows.  What
+none can read as it lies in memory (other dtypes than the accumulator's, of which
+`direct` reads 16-bit floats, prologues, uneven strides) is packed by a Map first; the
+epilogue is a Map too.
 """
 
 from __future__ import annotations
@@ -23,56 +24,20 @@ from ...support.records import record
 from ..map import Kernel, compile_map, map_launcher
 from ..runtime.binding import BindingLauncher
 from ..runtime.native import Fill, moved, native_of, with_native
-from .direct import bind_direct, is_narrow, orientation
+from .direct import bind_direct
+from .direct_ways import is_narrow, way_of
 from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable
-from .matrices import Factor, Loops, View, dense, matrix, view_of
+from .matrices import Factor, Loops, Ranges, View, dense, matrix, panels, view_of
 
-__all__ = ["build_contract", "panels"]
+__all__ = ["build_contract"]
 
-# Not measured, these four.
-#: Elements of a panel of products, to stay in the cache …
-_PANEL = 1 << 20
-
-#: … but so many rows at least: BLAS packs the other factor for each panel, and its
-#: threads wait for one another …
-_ROWS = 512
-
-#: … where they do not take more elements than these.
-_LARGE = 1 << 23
-
-#: Multiplications of each product of a batch, fewer of which are left to BLAS.
+#: Multiplications of each product of a batch, fewer of which are left to BLAS; not
+#: measured.
 _BATCHED = 1 << 20
 
 #: Multiplications of each narrow product of a batch, fewer of which are left to BLAS;
 #: not measured.
 _EACH = 1 << 16
-
-Ranges = tuple[tuple[int, int], ...]
-
-
-def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
-    """Cut loops over batch and rows into panels.
-
-    Yields
-    ------
-    tuple of (start, count)
-        For each loop.
-    """
-    limit = max(_PANEL, min(_ROWS * columns, _LARGE))
-    size, at = max(columns, 1), len(extents) - 1
-    while at >= 0 and size * extents[at] <= limit:
-        size *= extents[at]
-        at -= 1
-    whole = tuple((0, n) for n in extents[at + 1:])
-    if at < 0:
-        yield whole
-        return
-    step = max(1, limit // size)
-    for outer in product(*(range(n) for n in extents[:at])):
-        for start in range(0, extents[at], step):
-            count = min(step, extents[at] - start)
-            yield (*((i, 1) for i in outer), (start, count), *whole)
-
 
 @record(frozen=True)
 class _Side:
@@ -156,10 +121,9 @@ class _Product:
 
     def bind(self, call: Call) -> Start | None:
         """Bind a call; None where panels, or copies for BLAS, are needed."""
-        if self._can_block(call):
-            return self._by_blocks(call)
-        start = self._directly(call) if self._is_narrow(call) else None
-        return start or self._by_blas(call)
+        if self._is_narrow(call):
+            return self._directly(call)
+        return self._by_blocks(call) if self._can_block(call) else self._by_blas(call)
 
     def _is_narrow(self, call: Call) -> bool:
         """Whether the product is better multiplied as its factors lie in memory."""
@@ -170,26 +134,27 @@ class _Product:
         single = prod(call.shape[:self.batch]) == 1
         return is_narrow(self.accumulator, m, n, k) and (single or m*n*k >= _EACH)
 
-    def _directly(self, call: Call) -> Start | None:
-        """Bind to the kernel of narrow products; None where BLAS is better."""
+    def _directly(self, call: Call) -> Start:
+        """Bind to the kernels of narrow products."""
         rows, columns = self.batch, self.batch + 1
-        sides = [self._side(which, call) for which in (0, 1)]
+        sides = [self._side(which, call, self.factors[which].is_widened)
+                 for which in (0, 1)]
         (down, along), (b_down, b_along) = (side.steps for side in sides)
         factors = Factors(self.accumulator, call.shape[rows], call.shape[columns],
                           prod(call.shape[columns + 1:]), down, along, b_down, b_along)
-        found = orientation(factors)
-        if found is None:
-            return None
-        swapped, copied = found
-        order = [*range(self.batch), *((columns, rows) if swapped else (rows, columns))]
+        dtypes = [factor.dtype if side.pack is None else self.accumulator
+                  for factor, side in zip(self.factors, sides, strict=True)]
+        way = way_of(factors, self.swapped)
+        order = [*range(self.batch), *((columns, rows) if way.swapped else
+                                       (rows, columns))]
         extents = (*(1 for _ in range(self.batch)), *call.shape[rows:columns + 1])
         loop = tuple(extents[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
-        into = strides[-1][-2] if self.plain and (
-            strides[-1][-1] == 1 or loop[-1] == 1) else None
-        finish = self._finisher(swapped).bind(Call(loop, (), (dense(loop), *strides)))
-        multiply = bind_direct(factors, swapped, copied, into, finish)
-        return self._each(call, sides, multiply, False)
+        near = way.form == "dots" or strides[-1][-1] == 1 or loop[-1] == 1
+        into = strides[-1][-2:] if self.plain and near else None
+        finish = _bound(self._finisher(way.swapped), loop, strides)
+        return self._each(call, sides, bind_direct(factors, dtypes, way, into, finish),
+                          False)
 
     def _can_block(self, call: Call) -> bool:
         """Whether the blocked kernel can run the call, and pays."""
@@ -217,14 +182,14 @@ class _Product:
         return self._by_blas(call) if multiply is None else \
             self._each(call, sides, multiply, self.swapped)
 
-    def _side(self, which: int, call: Call) -> _Side:
-        """Describe a factor as the blocked kernel reads it."""
+    def _side(self, which: int, call: Call, widened: bool = False) -> _Side:
+        """Describe a factor as a kernel reads it, which may widen it as it does."""
         at = self.batch + which
         loops = tuple(zip(call.shape, call.strides[which], strict=True))
         own, inner = loops[at:at + 1], loops[self.batch + 2:]
         factor = self.factors[which]
         sides = (inner, own) if which else (own, inner)
-        steps = factor.steps(own, inner)
+        steps = factor.steps(own, inner, widened)
         pack = None if steps else partial(factor.pack, batch=self.batch, sides=sides)
         if steps is None:
             down, along = factor.packed_steps(*sides)
@@ -295,7 +260,7 @@ class _Product:
         order, shape = self._order(call.shape[:columns])
         loop = tuple(call.shape[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
-        finish = self.epilogue.bind(Call(loop, (), (dense(loop), *strides)))
+        finish = _bound(self.epilogue, loop, strides)
         swapped, dtype = self.swapped, self.accumulator
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
@@ -367,6 +332,15 @@ class _Product:
         self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
                            (dense(loop), *strides), call.scalars))
         return None
+
+
+def _bound(epilogue: BindingLauncher, extents: tuple[int, ...],
+           strides: Sequence[tuple[int, ...]]) -> Start:
+    """Bind an epilogue on sums in C order, as one row where all arrays allow it."""
+    every = dense(extents), *strides
+    if len(extents) > 1 and all(s[-2] == extents[-1]*s[-1] for s in every):
+        extents = (*extents[:-2], 1, extents[-2]*extents[-1])
+    return epilogue.bind(Call(extents, (), every))
 
 
 def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> None:

@@ -1,10 +1,13 @@
-"""Factors of a matrix product, viewed or packed as matrices that BLAS can read."""
+"""Factors of a matrix product, viewed or packed as matrices that BLAS can read.
+
+Products that need a factor packed are made in panels of rows.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -15,12 +18,29 @@ from ...backend import Call, Launcher, Signature
 from ...scalar.typing.types import Typed, specialize
 from ...specs import TypedMap
 from ...specs.vjp.functions import identity
+from ...support.dtypes import short
 from ..map import build_map
+from ..runtime.objects import has_float16
 
-__all__ = ["Factor", "Loops", "View", "dense", "matrix", "merged_stride", "view_of"]
+__all__ = ["Factor", "Loops", "Ranges", "View", "dense", "matrix", "merged_stride",
+           "panels", "view_of"]
 
 #: Extent and stride of each of several loops, outermost first.
 Loops = tuple[tuple[int, int], ...]
+
+#: Start and count of each of several loops.
+Ranges = tuple[tuple[int, int], ...]
+
+# Not measured, these three.
+#: Elements of a panel of products, to stay in the cache …
+_PANEL = 1 << 20
+
+#: … but so many rows at least: BLAS packs the other factor for each panel, and its
+#: threads wait for one another …
+_ROWS = 512
+
+#: … where they do not take more elements than these.
+_LARGE = 1 << 23
 
 
 def merged_stride(loops: Loops) -> int | None:
@@ -106,6 +126,8 @@ class Factor:
                  rank: int, code: str) -> None:
         self.dtype, self.accumulator = dtype, accumulator
         self.viewable = prologue is None and dtype == accumulator
+        self.is_widened = prologue is None and accumulator == np.float32 and (
+            short(dtype) == "bf16" or (short(dtype) == "f16" and has_float16()))
         self.transposed = code[0] == "1" and code[1] != "1"
         self._typed = prologue or specialize(identity(), (dtype,))
         inner = code[0] if self.transposed else code[1]
@@ -132,11 +154,15 @@ class Factor:
         batch = tuple((n if s else 1, s) for n, s in batch)
         return view_of(self.dtype, batch, rows, columns)
 
-    def steps(self, own: Loops, inner: Loops) -> tuple[int, int] | None:
-        """Row and column stride in elements; None if the factor needs packing."""
+    def steps(self, own: Loops, inner: Loops,
+              widened: bool = False) -> tuple[int, int] | None:
+        """Row and column stride in elements; None if the factor needs packing.
+
+        It does not where a kernel reads its dtype as it is, `widened`.
+        """
         down, along = merged_stride(own), merged_stride(inner)
-        return None if not self.viewable or down is None or along is None else (
-            down, along)
+        readable = self.viewable or widened
+        return None if not readable or down is None or along is None else (down, along)
 
     def packed_steps(self, rows: Loops, columns: Loops) -> tuple[int, int]:
         """Row and column stride of a packed copy."""
@@ -160,3 +186,27 @@ class Factor:
             self._pack(Call(extents, (pointer, room.ctypes.data),
                             (tuple(s for _, s in loops), dense(extents))))
         return room.swapaxes(-1, -2) if self.transposed else room
+
+
+def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
+    """Cut loops over batch and rows into panels.
+
+    Yields
+    ------
+    tuple of (start, count)
+        For each loop.
+    """
+    limit = max(_PANEL, min(_ROWS * columns, _LARGE))
+    size, at = max(columns, 1), len(extents) - 1
+    while at >= 0 and size * extents[at] <= limit:
+        size *= extents[at]
+        at -= 1
+    whole = tuple((0, n) for n in extents[at + 1:])
+    if at < 0:
+        yield whole
+        return
+    step = max(1, limit // size)
+    for outer in product(*(range(n) for n in extents[:at])):
+        for start in range(0, extents[at], step):
+            count = min(step, extents[at] - start)
+            yield (*((i, 1) for i in outer), (start, count), *whole)

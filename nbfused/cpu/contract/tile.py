@@ -12,7 +12,8 @@ import platform
 from ...support.records import record
 from ..runtime import objects
 
-__all__ = ["SQUARED", "VECTORS", "Tile", "square_lanes", "tile_of"]
+__all__ = ["SQUARED", "VECTORS", "Tile", "registers", "square_lanes",
+           "tile_of"]
 
 #: Vectors in a row of a tile.
 VECTORS = 2
@@ -36,10 +37,18 @@ class Tile:
 
 def tile_of(itemsize: int) -> Tile:
     """The tile for this processor and elements of this size."""
+    return Tile(12 if registers() == 32 else 6, _width() // itemsize)
+
+
+def registers() -> int:
+    """Vectors that this processor's registers hold."""
+    return 32 if _width() == 64 or platform.machine() in ("aarch64", "arm64") else 16
+
+
+def _width() -> int:
+    """Bytes of a vector."""
     features = objects.host()[1].split(",")
-    width = 64 if "+avx512f" in features else 32 if "+avx" in features else 16
-    many = width == 64 or platform.machine() in ("aarch64", "arm64")
-    return Tile(12 if many else 6, width // itemsize)
+    return 64 if "+avx512f" in features else 32 if "+avx" in features else 16
 
 
 def square_lanes(itemsize: int) -> int:

@@ -15,10 +15,10 @@ from numba.extending import intrinsic
 from ..mathematics.number import fma_is_fast
 from .tile import VECTORS, tile_of
 
-__all__ = ["FLOATS", "TILES", "TileEmitter"]
+__all__ = ["FLOATS", "LINE", "TILES", "TileEmitter"]
 
 _I64 = ir.IntType(64)
-_LINE = 64  # bytes of a cache line
+LINE = 64  # bytes of a cache line
 
 #: Element type and bytes of each kind.
 FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
@@ -83,15 +83,20 @@ class TileEmitter:
             values.append(phi)
         return values
 
+    def prefetch(self, pointer: Any, locality: int) -> None:
+        """Prefetch a line: `locality` 3 is the first-level cache, 2 the second."""
+        b = self.builder
+        switches = [ir.IntType(32)(n) for n in (0, locality, 1)]  # read, …, data
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type,
+                                               *(s.type for s in switches)])
+        function = b.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        b.call(function, [pointer, *switches])
+
     def _prefetch(self, address: Any, index: Any) -> None:
         """Prefetch a row of the right panel into the second-level cache."""
-        b, pointer = self.builder, ir.IntType(8).as_pointer()
-        switches = [ir.IntType(32)(n) for n in (0, 2, 1)]  # read, second level, data
-        kind = ir.FunctionType(ir.VoidType(), [pointer, *(s.type for s in switches)])
-        function = b.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        for offset in range(0, self.tile.columns * self.itemsize, _LINE):
-            place = b.add(index, _I64(offset // self.itemsize))
-            b.call(function, [self._at(address, place, pointer.pointee), *switches])
+        for offset in range(0, self.tile.columns * self.itemsize, LINE):
+            place = self.builder.add(index, _I64(offset // self.itemsize))
+            self.prefetch(self._at(address, place, ir.IntType(8)), 2)
 
     def _step(self, left: Any, right: Any, k: Any, totals: list[Any],
               ahead: Any) -> list[Any]:

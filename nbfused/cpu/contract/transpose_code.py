@@ -96,12 +96,31 @@ class _Masked(_Emitter):
                               strict=True):
             self._call("store", ir.VoidType(), row, place, self._align(), mask)
 
-    def _places(self, address: Any, stride: Any) -> list[Any]:
-        """Pointers to the square's rows."""
+    def emit_any(self, source: Any, stride: Any, target: Any, width: Any, rows: Any,
+                 columns: Any) -> None:
+        """Emit the copy of at most so many `rows`, of so many `columns` each.
+
+        What is beyond them is at the last one's place: of addresses that are not there
+        processors take long to see that they are masked.
+        """
+        b, inside, own = self.builder, self._mask(columns), self._mask(rows)
+        loaded = [self._load(p, inside)
+                  for p in self._places(source, stride, b.sub(rows, _I64(1)))]
+        nothing = ir.Constant(own.type, None)
+        for c, (place, row) in enumerate(zip(
+                self._places(target, width, b.sub(columns, _I64(1))),
+                self._transposed(loaded), strict=True)):
+            mask = b.select(b.icmp_signed("<", _I64(c), columns), own, nothing)
+            self._call("store", ir.VoidType(), row, place, self._align(), mask)
+
+    def _places(self, address: Any, stride: Any, last: Any = None) -> list[Any]:
+        """Pointers to the square's rows, up to the `last` one."""
         b = self.builder
         step = b.mul(stride, _I64(self.itemsize))
-        return [self._pointer(address, b.mul(step, _I64(r)), self.lanes)
-                for r in range(self.lanes)]
+        rows = [_I64(r) if last is None else b.select(
+            b.icmp_signed("<", _I64(r), last), _I64(r), last)
+            for r in range(self.lanes)]
+        return [self._pointer(address, b.mul(step, row), self.lanes) for row in rows]
 
     def _mask(self, columns: Any) -> Any:
         """A truth value for each lane: whether there is such a column."""
@@ -143,6 +162,19 @@ def _square(kind: str, which: str) -> Any:
     return square
 
 
+def _any_square(kind: str) -> Any:
+    @intrinsic
+    def square(typing: Any, source: Any, stride: Any, target: Any, width: Any,
+               rows: Any, columns: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _Masked(builder, kind).emit_any(*values)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6), codegen
+
+    return square
+
+
 def _transpose(kind: str) -> Any:
     @intrinsic(prefer_literal=True)
     def transpose(typing: Any, source: Any, stride: Any, target: Any, width: Any,
@@ -161,7 +193,10 @@ def _transpose(kind: str) -> Any:
 #: and of their place in a panel of `width`; both are literals.
 #: ``square_from_f32(source, stride, target, width, columns)`` and ``square_to_f32``
 #: transpose a square; the rows that are read or those that are written may be shorter.
+#: ``square_any_f32(source, stride, target, width, rows, columns)`` does for at most as
+#: many rows and columns as a square has.
 TRANSPOSES: dict[str, Any] = {
     **{f"transpose_{kind}": _transpose(kind) for kind in _FLOATS},
+    **{f"square_any_{kind}": _any_square(kind) for kind in _MOVED},
     **{f"square_{which}_{kind}": _square(kind, f"emit_{which}")
        for which in ("from", "to") for kind in _MOVED}}

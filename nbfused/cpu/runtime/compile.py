@@ -113,6 +113,8 @@ def _namespace() -> dict[str, Any]:
 
     from ...scalar.printing.numba import NAMES
     from ..contract.direct_code import DIRECT
+    from ..contract.dots_code import DOTS
+    from ..contract.streams_code import STREAMED
     from ..contract.tile_code import TILES
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
@@ -126,7 +128,7 @@ def _namespace() -> dict[str, Any]:
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
             **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES,
-            **DIRECT, "inlined": njit}
+            **DIRECT, **DOTS, **STREAMED, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

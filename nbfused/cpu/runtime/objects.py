@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 import threading
 import weakref
 from collections import deque
@@ -16,8 +17,8 @@ import llvmlite.binding as llvm
 
 from ...support.records import record
 
-__all__ = ["ENTRY", "Entry", "Packed", "address_of", "host", "link", "machine", "pack",
-           "unpack", "usable"]
+__all__ = ["ENTRY", "Entry", "Packed", "address_of", "has_float16", "host", "link",
+           "machine", "pack", "unpack", "usable"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 #: It gives 0 unless its text returns another number.
@@ -59,6 +60,12 @@ def host() -> tuple[str, str]:
     name = llvm.get_host_cpu_name()
     return name, features + "".join(
         more for begin, more in _TUNING.items() if name.startswith(begin))
+
+
+def has_float16() -> bool:
+    """Whether the processor, for which code is generated, converts float16."""
+    return "+f16c" in host()[1].split(",") and not {
+        "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys()
 
 
 def machine() -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic
 
 from ...support.llvm.bits import bit_casts
@@ -90,12 +90,6 @@ def _conversion(result: Any, operand: Any, emit: Callable[[Any, Any], Any]) -> A
     return conversion
 
 
-def _has_f16c() -> bool:
-    """Whether the target processor has instructions for float16."""
-    return ("+f16c" in objects.host()[1].split(",")
-            and config.CPU_NAME is None and config.CPU_FEATURES is None)
-
-
 def _widen(b: Any, bits: Any) -> Any:
     return b.fpext(b.bitcast(bits, ir.HalfType()), _F32)
 
@@ -126,4 +120,4 @@ def conversions(float16: tuple[Emitter, Emitter]) -> dict[str, Any]:
     }
 
 
-HALVES = conversions(BY_PROCESSOR if _has_f16c() else BY_INTEGERS)
+HALVES = conversions(BY_PROCESSOR if objects.has_float16() else BY_INTEGERS)
