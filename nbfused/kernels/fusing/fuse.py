@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, overload
@@ -15,8 +17,8 @@ from .kept import CacheInfo
 
 __all__ = ["CacheInfo", "Fused", "fuse"]
 
-#: How often the code of each function was decorated.
-_DECORATED: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
+#: How often the code of each function was decorated, and by which instruction.
+_DECORATED: WeakKeyDictionary[CodeType, Counter[tuple[Any, ...]]] = WeakKeyDictionary()
 
 
 @overload
@@ -61,7 +63,8 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     Warns
     -----
     NbFusedPerformanceWarning
-        The same code is decorated again, as in a loop: each has its own cache.
+        The same code is decorated by the same line again, as in a loop: each has its
+        own cache.
 
     Notes
     -----
@@ -103,8 +106,11 @@ def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
                               "@nf.fuse or @nf.fuse(kernel_name='...')")
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
-        count = _DECORATED[code] = _DECORATED.get(code, 0) + 1
-        if count == 2:
+        caller = sys._getframe(2)
+        place = caller.f_code.co_filename, caller.f_code.co_qualname, caller.f_lasti
+        counts = _DECORATED.setdefault(code, Counter())
+        counts[place] += 1
+        if counts[place] == 2:
             warnings.warn(
                 f"fuse: {function.__name__} is decorated again, and a new Fused traces "
                 "its first call anew; decorate it once, outside of the function or "

@@ -314,12 +314,18 @@ class Fused(PickledByName):
                 result = call()
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))
-        except NbFusedError as error:
-            add_line(error)
+        except Exception as error:
+            # A library may catch a refusal, and fail of what it does instead.
+            refused = [error] if isinstance(error, NbFusedError) else trace.refused
+            if not refused:
+                raise
+            add_line(refused[0])
             trace.watch.rewind()  # it may be called again
             if self._learns(trace, given):
                 raise _TraceAgainError from error
-            raise
+            if refused[0] is error:
+                raise
+            raise refused[0] from error
 
     def traced(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace a call with arrays like these, whose elements are not looked at."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import (
     KernelTypeError,
+    NbFusedPerformanceWarning,
     OverlapError,
     RangeError,
     ShapeError,
@@ -125,6 +127,20 @@ def test_in_place_on_variables():
 def test_what_cannot_be_traced_is_named(function, message):
     with pytest.raises(KernelTypeError, match=message):
         nf.fuse(function)(X, 1.0)
+
+
+def test_only_what_is_decorated_again_by_the_same_line_warns():
+    def f(x):
+        return (x * x).sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nf.fuse(f)
+        nf.fuse(nf.grad(f))
+        nf.fuse(nf.hessian(f), kernel_name="curvature")
+    with pytest.warns(NbFusedPerformanceWarning, match="f is decorated again") as found:
+        [nf.fuse(f) for _ in range(3)]
+    assert [warning.filename for warning in found] == [__file__]
 
 
 def test_bad_decorations():

@@ -47,6 +47,16 @@ def test_masks_and_grids_are_constants():
     check(f, X)
 
 
+def test_grids_by_steps_of_traced_numbers():
+    """NumPy catches the refusal, and fails of what it tries then."""
+    def f(x, n):
+        return np.mgrid[0:1:1/n, 0:n] * x
+
+    fused = nf.fuse(f)
+    for n in 2, 3:
+        np.testing.assert_allclose(fused(X[:1], n), f(X[:1], n))
+
+
 def test_what_numpy_computes_from_them():
     def f(x):
         k = np.cos(np.outer(np.arange(4), np.arange(4))).T
