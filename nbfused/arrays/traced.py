@@ -70,6 +70,10 @@ class Traced:
         """A placeholder for the value in memory of its own."""
         raise NotImplementedError
 
+    def untaped(self) -> Any:
+        """A placeholder for the value in no Variable, unless a tape follows it."""
+        return self
+
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError

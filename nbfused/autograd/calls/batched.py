@@ -308,6 +308,18 @@ class Batched(Traced, Variable):
             self.level, held.detach() if hasattr(held, "detach") else held,
             self.batched))
 
+    def untaped(self) -> Any:
+        """The same samples in their library's own array, unless a tape follows it.
+
+        Rules compute with Variables, also of plain arrays.
+        """
+        held = self.held
+        if isinstance(held, Traced):
+            return self._same(Batched(self.level, held.untaped(), self.batched))
+        if not isinstance(held, Variable) or held.requires_grad:
+            return self
+        return self._same(Batched(self.level, held.data, self.batched))
+
     def _same(self, other: Batched) -> Batched:
         """Note that another placeholder has the memory of this one."""
         other._of = self, None

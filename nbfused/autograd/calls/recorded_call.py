@@ -126,7 +126,8 @@ class RecordedCall:
         if self.open:
             return v
         if isinstance(v, Traced):
-            return v.separate() if self.outside else v.detach()
+            made: Any = v.separate() if self.outside else v.detach()
+            return made.untaped() if self.native else made
         return v.data if self.native else v.detach()
 
     def gradients(self, output: Variable) -> list[Any]:

@@ -132,6 +132,17 @@ def test_argnums_and_aux():
     np.testing.assert_allclose(crossed[1][1], np.zeros((3, 3)))
 
 
+@pytest.mark.parametrize("jacobian", [nf.jacrev, nf.jacfwd])
+def test_rules_that_compute_with_variables_give_arrays(jacobian):
+    """The rule of `solve` has a Variable of the plain matrix beside the cotangents."""
+    matrix = A[:3] + 3 * np.eye(3)
+    found = jacobian(lambda x: np.linalg.solve(matrix, x))(X)
+    assert type(found) is np.ndarray
+    np.testing.assert_allclose(found, np.linalg.inv(matrix), rtol=1e-10)
+    assert type(jacobian(lambda x: np.linalg.solve(matrix, x))(
+        nf.Variable(X))) is nf.Variable
+
+
 def test_products_with_the_hessian():
     matrix = torch.func.hessian(torch_scalar)(torch.tensor(X)).numpy()
     np.testing.assert_allclose(nf.hvp(scalar, (X,), (V,)), matrix @ V, rtol=1e-9)
