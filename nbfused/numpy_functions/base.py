@@ -16,6 +16,7 @@ from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
 from ..specs.shapes import names_only_element
+from ..support.trees import leaves_of
 
 __all__ = [
     "as_arrays", "as_given", "axes_of", "axis_of", "check_values", "converted",
@@ -111,17 +112,22 @@ def as_arrays(found: Sequence[Any], name: str, weak: bool = True) -> list[Any]:
     Python's numbers take its dtype if they are `weak`; NumPy's functions that are
     written in Python make arrays of them, which have one of their own.
     """
-    like = next((x for kind in (Traced, Variable, object) for x in found
+    leaves = list(leaves_of(list(found)))
+    like = next((x for kind in (Traced, Variable, object) for x in leaves
                  if isinstance(x, kind) and is_value(x)), None)
     if like is None:
         raise KernelTypeError(f"{name}: none of the arguments is an array; make one "
                               "with nf.array")
-    return [x if is_value(x) and not isinstance(x, (np.generic, TracedNumber))
-            else _like(x, like, weak) for x in found]
+    return [_like(x, like, weak) for x in found]
 
 
 def _like(x: Any, like: Any, weak: bool) -> Any:
-    """Numbers in the library and on the device of an array."""
+    """An array as it is; numbers and lists in the library and on the device of one."""
+    if is_value(x) and not isinstance(x, (np.generic, TracedNumber)):
+        return x
+    if isinstance(x, (list, tuple)) and any(
+            isinstance(leaf, (Variable, Traced)) for leaf in leaves_of(x)):
+        return ops.stack([_like(item, like, weak=False) for item in x])
     if isinstance(x, TracedNumber):
         kind = dtype_of(x) if x.python is None or not weak else np.result_type(
             dtype_of(like), x.python())

@@ -26,6 +26,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "linalg.trace": (lambda x: np.linalg.trace(x, offset=1), C),
     "linalg.diagonal": (lambda x: np.linalg.diagonal(x, offset=-1), C),
     "linalg.tensordot": (lambda x, y: np.linalg.tensordot(x, y, axes=1), A, A.T),
+    "lists of elements": (lambda x: np.concatenate([
+        [x[0, 0] * 2, x[1, 1]], np.append(x[0], [x[1, 2], 1.5])]), B),
+    "nested lists of elements": (lambda x: np.dot(x, [
+        [x[0, 0], 1.0], [x[1, 1], x[0, 2]], (2.0, x[1, 0])]), B),
     "repeat once": (lambda x: np.repeat(x, 1, 0), B), "pad nothing": (
         lambda x: np.pad(x, 0), B),
     "diagonal": (lambda x: np.diagonal(x, 1, 0, 2), C),
@@ -139,6 +143,7 @@ def test_indices_that_are_refused(index, words):
     lambda x: np.add(*np.meshgrid(x, 2.0)), lambda x: np.vdot(x, [1.0, 2.0, 0.5]),
     lambda x: np.add(*np.broadcast_arrays(x, 2.0)),
     lambda x: np.add(*np.atleast_1d(x, 2.0)), lambda x: np.cov(x, [1.0, 2.0, 0.5]),
+    lambda x: np.hstack([x, [x[0], 2.0]]), lambda x: np.stack([x[:2], [x[0], 2]]),
     lambda x: np.polymul(x, 2.0), lambda x: np.choose([0, 1], [x[:2], 2.0])])
 def test_a_python_number_among_arrays_has_numpys_dtype(join):
     fused = nf.fuse(join)
