@@ -12,7 +12,7 @@ from .text.elements import Computed, elementwise
 from .text.fold import Fold
 from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
-from .text.reuse import vectors
+from .text.reuse import vector_bytes, vectors
 
 __all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
 
@@ -54,7 +54,8 @@ class ReduceText:
             for k, (dtype, code) in enumerate(
                 zip(signature.outputs, codes[inputs:], strict=True))]
         self.stored, self.outputs = outputs[:stored], outputs[stored:]
-        self.fold = Fold("f", typed.state, typed.identity, typed.merge)
+        self.fold = Fold("f", typed.state, typed.identity, typed.merge, typed.element,
+                         vector_bytes(typed.element))
         self.partial = [f"p{k}" for k in range(len(typed.state))]
         extras = ["chunks", "chunk", "group", *more, *(f"{p}_at" for p in self.partial)]
         self.inputs, self.scalars = operands, scalars
@@ -126,7 +127,8 @@ def along(problem: ReduceText) -> list[str]:
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept))]
     state = fold.values(fold.top, "0")
-    inside = ["k = u // chunks", "c = u - k*chunks", "lo = c*chunk",
+    inside = ["k = u", "if chunks > 1:", "    k = u // chunks",  # 4 ns a row
+              "c = u - k*chunks", "lo = c*chunk",
               "hi = min(size, lo + chunk)", *unravel("k", p.kept, k),
               *(_one_run(p, k) if len(p.reduced) == 1 else _many_runs(p, k)),
               "if chunks == 1:", *indented(p.bind_outputs(k)),
