@@ -19,7 +19,7 @@ import numpy as np
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from ..support.records import record
-from .reduce_as_row import as_row
+from .reduce_as_row import as_row, sums_exponentials
 from .reduce_spans import Span, find_span
 from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
@@ -107,7 +107,7 @@ class _Reduction:
         reduced = prod(call.shape[self.kept:])
         if self.typed.stored:
             return self._along(call, reduced)
-        if self._is_short_row(call):
+        if self._is_row(call):
             rows = self._as_rows()
             if rows is not None:
                 return rows.bind(call)
@@ -120,10 +120,11 @@ class _Reduction:
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
 
-    def _is_short_row(self, call: Call) -> bool:
-        """Whether there are many results of few elements each, along one loop."""
-        return (self.reduced == 1 and call.shape[-1] <= NARROW
-                and max(call.shape[:-1]) >= _MANY)
+    def _is_row(self, call: Call) -> bool:
+        """Whether a Row is faster: many of few elements, or sums of exponentials."""
+        return self.reduced == 1 and (
+            (call.shape[-1] <= NARROW and max(call.shape[:-1]) >= _MANY)
+            or (call.shape[-1] <= _CHUNK and sums_exponentials(self.typed)))
 
     def _as_rows(self) -> RowLauncher | None:
         """The launcher of the same reduction as a Row."""

@@ -210,6 +210,21 @@ def test_combines(name, shape, axes):
     assert np.allclose(got, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((6, 300), 1), ((6, 129), 1), ((6, 3*_CHUNK//2), 1), ((300, 70), 0), ((70, 20), 1)],
+    ids=str)
+def test_sums_of_exponentials(shape, axis):
+    """Along rows and across, whole and in chunks, of infinite and of far numbers."""
+    x = normal(shape)*100
+    rows = x if axis else x.T
+    rows[0], rows[1, 3:5], rows[2, -1], rows[3, -3], rows[4] = \
+        -np.inf, np.inf, np.nan, -np.inf, 1e30
+    with np.errstate(invalid="ignore"):
+        expected = np.logaddexp.reduce(x.astype("f8"), axis)
+    found = run_reduce(reduction("logsumexp"), x, axes=(axis,))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_nan_wins_in_max():
     x = normal((4, 200))
     x[1, 77] = np.nan

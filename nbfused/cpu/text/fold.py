@@ -182,8 +182,8 @@ class Fold:
     def _rest(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that add the last elements, which are fewer than lanes.
 
-        Where nothing branches or takes long all lanes are stored, whether they have an
-        element or not, and stay in registers.
+        Where nothing branches, and merging is cheap, all lanes are stored, whether they
+        have an element or not, and stay in registers.
         """
         rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names)) \
             if self._straight else \
