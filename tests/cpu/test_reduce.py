@@ -241,6 +241,21 @@ def test_the_first_of_equal_elements(name, shape, axis):
     assert np.array_equal(got, getattr(np, name)(x, axis=axis))
 
 
+@pytest.mark.parametrize("name", sampled(["argmax", "argmin"], "argmin"))
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((7, 100), 1), ((7, 9*_CHUNK), 1), ((70, 90), 0), ((90, 20), 1), ((5_000, 7), 0)],
+    ids=str)
+def test_the_place_of_nan_infinity_and_zero(name, shape, axis):
+    x = RNG.integers(-3, 4, shape).astype(F32)
+    rows = x if axis else x.T
+    rows[0, 5:9:3], rows[1], rows[2] = np.nan, -np.inf, np.inf
+    rows[3] = 0.0
+    rows[3, ::2] = -0.0
+    rows[4, -1] = np.nan
+    found = run_reduce(reduction(name), x, axes=(axis,))
+    assert np.array_equal(found, getattr(np, name)(x, axis))
+
+
 def test_index_counts_within_the_reduced_axes():
     def weighted(x, index):
         return x*index
