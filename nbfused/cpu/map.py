@@ -17,7 +17,7 @@ from .runtime.native import Part, one_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
-from .text.divisions import divide_once
+from .text.divisions import Divided, divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
@@ -84,7 +84,7 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
     def bind(call: Call) -> Start:
         sides = bounds_of(call)
         pack, size = frame.packer(call, *sides), prod(call.shape)
-        launch = bind_parallel(entry, size)
+        launch = bind_parallel(entry, size, row=call.shape[-1])
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             block = pack(pointers, scalars)
@@ -120,35 +120,58 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         run = [*split_lines(typed.inner), loop("point", "j0", "cut0", names),
                loop("point_inside", "cut0", "cut1", used, masked=costly),
                loop("point", "cut1", "j1", names)]
+    whole: list[str] = []
     divided = None if typed.inner else divide_once(function, table)
     if divided is not None:
         inside = replace(elements, table={**table, **divided.table})
         more, used = _point("point_between", divided.typed, inside, outputs)
         points += more
-        between = _between(used, frame, serial, costly)
+        between = _run("point_between", used, serial, costly)
+        unit, near = _unit_strides(frame, used)
+        if not serial and unit:
+            between = [f"if {unit}:", f"    {loop('point_between', 'j0', 'j1', near)}",
+                       "else:", *indented(between)]
+        if not serial and frame.rank > 1:
+            whole = _whole_rows(frame, divided, unit, near)
         run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
                *indented(run)]
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
             *indented(divided.begin() if divided else []),
-            *indented(_nest(frame, run, len(typed.inner)))]
+            *indented(_nest(frame, run, len(typed.inner), whole))]
 
 
-def _between(names: Sequence[str], frame: Frame, serial: bool, costly: bool,
-             ) -> list[str]:
-    """Lines of the inner loop within one multiple of each divisor.
+def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
+    """The condition that tables' rows are contiguous, and names where it holds.
 
-    Rows of a table are short, and follow one another: a mask for the last vector.
+    LLVM would assume so, and make other rows' loops scalar.
     """
-    run = _run("point_between", names, serial, costly)
     inner = [o.strides[-1] for o in frame.operands if o.code == "r" and o.rank]
-    if serial or not inner:
-        return run
-    near = ["1" if name in inner else name for name in names]
-    return [f"if {' and '.join(f'{name} == 1' for name in inner)}:",
-            *indented([loop("point_between", "j0", "j1", near, masked=True)]),
-            "else:", *indented(run)]
+    return (" and ".join(f"{name} == 1" for name in inner),
+            ["1" if name in inner else name for name in names])
+
+
+def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
+                ) -> list[str]:
+    """Lines for rows that follow one another, none of which is cut.
+
+    They may be short: there is nothing else in their loop, and a mask for the last
+    vector.  benchmarks/notes/cpu.md#gathers-of-rows.
+    """
+    extents = [f"n{d}" for d in range(frame.rank)]
+    outer, row = [f"k{d}" for d in range(frame.rank - 1)], extents[-1]
+    whole = ["begin < end", f"begin % {row} == 0", f"end % {row} == 0",
+             *[unit]*bool(unit), divided.whole(row)]
+    bound = [line for o in frame.operands if o.code != "r"
+             for line in o.bind(offset(o, outer))]
+    return [f"if {' and '.join(whole)}:", *indented([
+        "first = begin", f"row = first // {row}",
+        *unravel("row", extents[:-1], outer), *divided.begin_rows(),
+        "while first < end:", *indented([
+            *bound, loop("point_between", "0", row, near, masked=True),
+            f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]),
+        "return"])]
 
 
 def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],
@@ -180,13 +203,14 @@ def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:
                             for o in frame.operands)
 
 
-def _nest(frame: Frame, run: Sequence[str], boxes: int) -> list[str]:
-    """Lines of the loop nest over the points begin … end - 1."""
+def _nest(frame: Frame, run: Sequence[str], boxes: int, whole: Sequence[str],
+          ) -> list[str]:
+    """Lines of the loop nest over the points begin … end - 1, `whole` rows first."""
     extents = [f"n{d}" for d in range(frame.rank)]
     lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]
     fixed = [o for o in frame.operands if o.code == "r"]
     moving = [o for o in frame.operands if o.code != "r"]
-    lines += [line for o in fixed for line in o.bind()]
+    lines += [*(line for o in fixed for line in o.bind()), *whole]
     if frame.rank == 1:
         bound = [line for o in moving for line in o.bind()]
         return [*lines, *row_lines(boxes, ()), *bound, "first = 0", "j0 = begin",

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
+from ..support.forks import cached_property
 from ..support.records import record
-from .reduce_as_row import as_row
+from .reduce_as_row import as_row, in_two_stages
 from .reduce_spans import Span, find_span
 from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
@@ -107,7 +108,7 @@ class _Reduction:
         reduced = prod(call.shape[self.kept:])
         if self.typed.stored:
             return self._along(call, reduced)
-        if self._is_short_row(call):
+        if self._is_row(call):
             rows = self._as_rows()
             if rows is not None:
                 return rows.bind(call)
@@ -120,10 +121,23 @@ class _Reduction:
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
 
-    def _is_short_row(self, call: Call) -> bool:
-        """Whether there are many results of few elements each, along one loop."""
-        return (self.reduced == 1 and call.shape[-1] <= NARROW
-                and max(call.shape[:-1]) >= _MANY)
+    def _is_row(self, call: Call) -> bool:
+        """Whether a Row is faster: many of few elements, or in two stages."""
+        if self.reduced != 1:
+            return False
+        columns, rows = call.shape[-1], max(call.shape[:-1])
+        return (columns <= NARROW and rows >= _MANY) or (
+            0 < columns <= self._longest and self._is_near(call))
+
+    @cached_property
+    def _longest(self) -> int:
+        """Elements of a row in two stages at most, which one thread reduces."""
+        return {None: 0, "logsumexp": _CHUNK}.get(in_two_stages(self.typed), 8*_CHUNK)
+
+    def _is_near(self, call: Call) -> bool:
+        """Whether elements of a row are neighbours, or enough rows side by side."""
+        return 4*call.shape[-2] >= call.shape[-1] or all(
+            abs(s[-1]) <= 1 or abs(s[-2]) > 1 for s in call.strides[:self.inputs])
 
     def _as_rows(self) -> RowLauncher | None:
         """The launcher of the same reduction as a Row."""

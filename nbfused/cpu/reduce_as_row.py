@@ -1,17 +1,34 @@
-"""A reduction along one axis as a `Row` with one stage, whose results are per row.
+"""A reduction along one axis as a `Row`, whose results are per row.
 
 The kernel across rows stages short ones in squares of vectors, which a reduction would
-gather number by number: benchmarks/notes/cpu.md#rows-across.
+gather number by number: benchmarks/notes/cpu.md#rows-across.  There is one stage, or
+two where the second one had better know the largest or smallest element: a sum of
+exponentials takes one of them for each element, where the merge of a reduction takes
+two, and the place of an extreme one is a comparison.
 """
 
 from __future__ import annotations
 
-from ..scalar.ir.nodes import Block, Function
-from ..scalar.typing.types import Typed, compute_dtype
-from ..specs import TypedReduce, TypedRow
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..scalar.ir.nodes import Block, Function, Let, Literal, Value, substitute
+from ..scalar.typing.types import Typed, compute_dtype, specialize
+from ..specs import COMBINES, TypedReduce, TypedRow
+from ..specs.combine import sum_combine
 from ..specs.row import TypedOut, TypedStage
 
-__all__ = ["as_row"]
+__all__ = ["as_row", "in_two_stages"]
+
+#: The name of a row's largest or smallest element.
+_TOP = "reduced_top"
+
+#: The combine of the first stage, by that of the reduction.
+_FIRST = {"logsumexp": "max", "argmax": "max", "argmin": "min"}
+
+_BOOL, _PLACE = np.dtype(np.bool_), np.dtype(np.int32)
 
 
 def as_row(typed: TypedReduce) -> TypedRow | None:
@@ -23,14 +40,114 @@ def as_row(typed: TypedReduce) -> TypedRow | None:
     inputs = tuple((p, k) for p, k in zip(params, typed.kinds, strict=True)
                    if k not in ("index", "size"))
     names = tuple(f"reduced_{k}" for k in range(len(typed.post.results)))
-    stage = TypedStage(names, typed.element, typed.merge, typed.post, typed.identity,
-                       typed.state)
+    combine = in_two_stages(typed)
+    stages = (TypedStage(names, typed.element, typed.merge, typed.post, typed.identity,
+                         typed.state),) if combine is None else \
+        (_first(typed, _FIRST[combine]), _second(typed, names, combine))
     dtypes = {p: typed.element.dtypes[p] for p, _ in inputs}
+    dtypes[_TOP] = typed.state[0]
     outs = []
     for name, dtype in zip(names, typed.post.results, strict=True):
         dtypes[name] = compute_dtype(dtype)
         same = Typed(Function(f"{typed.element.function.name}_of_row", (name,),
                               Block((), (name,))), {name: dtypes[name]}, (dtype,))
         outs.append(TypedOut("row", same, dtypes[name]))
-    return TypedRow(tuple(p for p, _ in inputs), tuple(k for _, k in inputs), (stage,),
+    return TypedRow(tuple(p for p, _ in inputs), tuple(k for _, k in inputs), stages,
                     tuple(outs), dtypes)
+
+
+def in_two_stages(typed: TypedReduce) -> str | None:
+    """The name of a combine of which a row has two stages, else None."""
+    first = typed.state[0]
+    if first.kind not in "fiu" or len(typed.state) != 2 or compute_dtype(
+            typed.element.results[0]) != first:
+        return None
+    return next((name for name in _FIRST if _merges(typed, name)), None)
+
+
+def _merges(typed: TypedReduce, combine: str) -> bool:
+    """Whether the merge is that of a combine, whatever the states are stored as."""
+    usual = specialize(COMBINES[combine].merge, (*typed.state, *typed.state))
+    return typed.merge.function == usual.function and typed.merge.dtypes == usual.dtypes
+
+
+def _first(typed: TypedReduce, combine: str) -> TypedStage:
+    """The stage that finds the largest or smallest element."""
+    dtype, element = typed.state[0], typed.element
+    value = replace(element, results=(dtype,), function=replace(
+        element.function, body=replace(element.function.body,
+                                       yields=element.function.results[:1])))
+    same = Typed(Function("top", ("m",), Block((), ("m",))), {"m": dtype}, (dtype,))
+    return TypedStage((_TOP,), value, specialize(COMBINES[combine].merge, (dtype,) * 2),
+                      same, typed.identity[:1], (dtype,))
+
+
+def _second(typed: TypedReduce, names: tuple[str, ...], combine: str) -> TypedStage:
+    """The stage that knows it."""
+    if combine == "logsumexp":
+        dtype, merge, identity = typed.state[1], sum_combine(1), typed.identity[1]
+        element = _exponential(typed)
+    else:
+        merge, element = COMBINES["min"], _place(typed)
+        dtype, identity = _PLACE, _nowhere()
+    return TypedStage(names, element, specialize(merge.merge, (dtype,) * 2),
+                      _with_top(typed.post), (identity,), (dtype,))
+
+
+def _exponential(typed: TypedReduce) -> Typed:
+    """An element's share of the sum: its weight, if it is the maximum, even inf."""
+    dtype = typed.state[0]
+    value, weight = typed.element.function.results
+    return _with(typed, [
+        (Let(("at_top",), "eq", (value, _TOP)), _BOOL),
+        (Let(("under",), "sub", (value, _TOP)), dtype),
+        (Let(("below",), "select", ("at_top", Literal(dtype.name, "0.0"), "under")),
+         dtype),
+        (Let(("scale",), "exp", ("below",)), dtype),
+        (Let(("share",), "mul", (weight, "scale")), dtype)])
+
+
+def _place(typed: TypedReduce) -> Typed:
+    """An element's index, if it is the extreme one, or NaN as that is."""
+    value, index = typed.element.function.results
+    return _with(typed, [
+        (Let(("at_top",), "eq", (value, _TOP)), _BOOL),
+        (Let(("is_nan",), "ne", (value, value)), _BOOL),
+        (Let(("found",), "or", ("at_top", "is_nan")), _BOOL),
+        (Let(("at",), "cast", (index,), _PLACE.name), _PLACE),
+        (Let(("place",), "select", ("found", "at", _nowhere())), _PLACE)])
+
+
+def _nowhere() -> Literal:
+    return Literal(_PLACE.name, str(np.iinfo(_PLACE).max))
+
+
+def _with(typed: TypedReduce, added: Sequence[tuple[Let, np.dtype]]) -> Typed:
+    """An element's function that knows the extreme one, with more statements."""
+    def name(v: Value) -> Value:
+        return f"row_{v}" if v in made else v
+
+    made = {s.results[0] for s, _ in added}
+    more = [replace(s, results=(f"row_{s.results[0]}",), args=tuple(map(name, s.args)))
+            for s, _ in added]
+    element = typed.element
+    body = element.function.body
+    function = replace(element.function, params=(*element.function.params, _TOP),
+                       body=replace(body, statements=(*body.statements, *more),
+                                    yields=more[-1].results))
+    dtypes = {**element.dtypes, _TOP: typed.state[0], **{
+        s.results[0]: dtype for s, (_, dtype) in zip(more, added, strict=True)}}
+    return Typed(function, dtypes, (added[-1][1],))
+
+
+def _with_top(post: Typed) -> Typed:
+    """``post`` of the second stage, which finds the first one's result by its name."""
+    top, other, *numbers = post.function.params
+
+    def value(v: Value) -> Value:
+        return _TOP if v == top else v
+
+    function = replace(post.function, params=(other, _TOP, *numbers),
+                       body=substitute(post.function.body, value))
+    dtypes = {(_TOP if name == top else name): d for name, d in post.dtypes.items()}
+    return replace(post, function=function, dtypes=dtypes)

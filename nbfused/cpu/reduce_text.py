@@ -12,12 +12,17 @@ from .text.elements import Computed, elementwise
 from .text.fold import Fold
 from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
-from .text.reuse import vectors
+from .text.reuse import is_cheap, vector_bytes, vectors
 
 __all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
 
 #: Results that the kernel across them keeps in the first-level cache; not measured.
 BLOCK = 1024
+
+
+#: Reduced elements that the kernel across results adds to a lane at once:
+#: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+_TOGETHER = 4
 
 
 class ReduceText:
@@ -54,7 +59,8 @@ class ReduceText:
             for k, (dtype, code) in enumerate(
                 zip(signature.outputs, codes[inputs:], strict=True))]
         self.stored, self.outputs = outputs[:stored], outputs[stored:]
-        self.fold = Fold("f", typed.state, typed.identity, typed.merge)
+        self.fold = Fold("f", typed.state, typed.identity, typed.merge, typed.element,
+                         vector_bytes(typed.element))
         self.partial = [f"p{k}" for k in range(len(typed.state))]
         extras = ["chunks", "chunk", "group", *more, *(f"{p}_at" for p in self.partial)]
         self.inputs, self.scalars = operands, scalars
@@ -126,7 +132,8 @@ def along(problem: ReduceText) -> list[str]:
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept))]
     state = fold.values(fold.top, "0")
-    inside = ["k = u // chunks", "c = u - k*chunks", "lo = c*chunk",
+    inside = ["k = u", "if chunks > 1:", "    k = u // chunks",  # 4 ns a row
+              "c = u - k*chunks", "lo = c*chunk",
               "hi = min(size, lo + chunk)", *unravel("k", p.kept, k),
               *(_one_run(p, k) if len(p.reduced) == 1 else _many_runs(p, k)),
               "if chunks == 1:", *indented(p.bind_outputs(k)),
@@ -194,10 +201,12 @@ def _across(p: ReduceText, title: str, functions: Sequence[str], end: Sequence[s
     k = [f"k{d}" for d in range(len(p.kept) - 1)]
     r = [f"r{d}" for d in range(len(p.reduced))]
     inner = p.kept[-1]
-    row = [*unravel("first", p.reduced, r), *p.bind_elements([*k, "j0", *r]), *before,
-           fold.lane(fold.low, lanes, "0", p.names), "first += 1"]
-    group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)",
-             "while first < stop:", *indented(row), fold.join("m")]
+    bound = [*unravel("first", p.reduced, r), *p.bind_elements([*k, "j0", *r])]
+    together, more = _together(p, bound) if lanes == "m" else ([], [])
+    group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)", *together,
+             "while first < stop:", *indented([
+                 *bound, *before, fold.lane(fold.low, lanes, "0", p.names),
+                 "first += 1"]), fold.join("m")]
     inside = [
         "c = u % chunks", "q = u // chunks",
         f"blocks = ({inner} + {BLOCK - 1}) // {BLOCK}", f"j0 = (q % blocks)*{BLOCK}",
@@ -205,10 +214,28 @@ def _across(p: ReduceText, title: str, functions: Sequence[str], end: Sequence[s
         *unravel("o", p.kept[:-1], k), "first = c*chunk",
         "hi = min(size, first + chunk)", fold.fill(fold.top, "m"),
         "while first < hi:", *indented(group), *end]
-    return [p.title(title), *p.functions("l"), *functions,
+    return [p.title(title), *p.functions("l"), *more, *functions,
             "def kernel(a, begin, end):", *indented([
                 *p.start(), *fold.locals(BLOCK), "for u in range(begin, end):",
                 *indented(inside)])]
+
+
+def _together(p: ReduceText, bound: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Lines that add several reduced elements to each lane, and their function.
+
+    In their order, so that bits are the same: but a lane is loaded and stored once.
+    """
+    if not (is_cheap(p.typed.element) and is_cheap(p.typed.merge)):
+        return [], []
+    sets = [[f"{name}_{q}" for name in p.names] for q in range(_TOGETHER)]
+    names = [name for own in sets for name in own]
+    add = [invoke("f_lane", ["l", *p.fold.low, "j0", *own]) for own in sets]
+    lines = [line for own in sets for line in (
+        *bound, *(f"{a} = {b}" for a, b in zip(own, p.names, strict=True)),
+        "first += 1")]
+    return [f"while first + {_TOGETHER} <= stop:", *indented([*lines, loop(
+        "together", "0", "m", [*p.fold.low, "0", *names])])], [
+            *inlined("together", ["l", *p.fold.low, "j0", *names], add)]
 
 
 def gather(problem: ReduceText) -> list[str]:

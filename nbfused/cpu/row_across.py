@@ -24,6 +24,7 @@ from .text.elements import Computed
 from .text.fold import Fold
 from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import Operand, offset
+from .text.reuse import vector_bytes
 
 __all__ = ["BLOCK", "LANES", "NARROW", "RowAcross"]
 
@@ -160,7 +161,8 @@ class RowAcross(RowText):
     def _fold_stage(self, k: int, stage: TypedStage,
                     ) -> tuple[list[str], list[str], list[str]]:
         """Lines that reserve room, functions, and lines that fold all columns."""
-        fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
+        fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge, stage.element,
+                    vector_bytes(stage.element))
         names, element = self._element(k, stage)
         results = [f"e{i}" for i in range(len(stage.state))]
         functions = fold.functions(element, results, names, stage.element.results, "l")

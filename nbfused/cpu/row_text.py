@@ -20,7 +20,13 @@ from .text.elements import Computed, Elements
 from .text.fold import Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
-from .text.reuse import costly_value, is_cheap, substitute_trees, vectors
+from .text.reuse import (
+    costly_value,
+    is_cheap,
+    substitute_trees,
+    vector_bytes,
+    vectors,
+)
 
 __all__ = ["RowText", "sum_text"]
 
@@ -84,9 +90,12 @@ class RowText:
 
     def lines(self) -> list[str]:
         """The lines of the kernel."""
-        each = [*(s.element for s in self.typed.stages),
+        return self.body([vectors(*self._each())])
+
+    def _each(self) -> list[Typed]:
+        """The functions of a row's elements."""
+        return [*(s.element for s in self.typed.stages),
                 *(o.function for _, o in self._outs("element", "column", "scalar"))]
-        return self.body([vectors(*each)])
 
     def body(self, narrow: Sequence[str]) -> list[str]:
         """The lines of the kernel, which begins with `narrow`."""
@@ -143,12 +152,13 @@ class RowText:
                 *indented([*unravel("row", self.rows, indices), *bound, *row])]
 
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
-        fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
+        fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge, stage.element,
+                    vector_bytes(*self._each()))
         results = [f"e{i}" for i in range(len(stage.state))]
         names, element = self._element(k, stage)
         functions = fold.functions(element, results, names, stage.element.results)
         body = self._point(k, fold, names) if k in self.points else \
-            fold.whole(self.columns, names, not is_cheap(stage.element))
+            fold.whole(self.columns, names)
         values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
         body += [f"{v} = {text}" for v, text
                  in zip(values, fold.values(fold.top, "0"), strict=True)]
@@ -228,7 +238,8 @@ class RowText:
         dtype = out.accumulator
         add = specialize(sum_combine(1).merge, (dtype, dtype))
         zero = Literal(dtype.name, "0.0" if dtype.kind == "f" else "0")
-        fold = Fold(f"o{k}", (dtype,), (zero,), add)
+        fold = Fold(f"o{k}", (dtype,), (zero,), add, out.function,
+                    vector_bytes(*self._each()))
         names = self._names(out.function)
         element = self.elements.evaluate(out.function, ["e0"])
         functions = fold.functions(element, ["e0"], names, out.function.results)

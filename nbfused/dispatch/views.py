@@ -29,7 +29,7 @@ from .callers import key_of
 from .calls import COPY, place_of, run, zero
 from .outputs import check_casting, check_output, check_overlap, check_shape
 
-__all__ = ["direct_view", "run_view", "view_layout", "window"]
+__all__ = ["cached_view", "direct_view", "run_view", "view_layout", "window"]
 
 Shape = tuple[int, ...]
 Slices = Sequence[tuple[int, int, int]]
@@ -48,7 +48,7 @@ def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | N
         The inputs'.
     """
     if outs is None and dtypes is None and len(inputs) == 1:
-        known = _cached_view(spec, inputs[0])
+        known = cached_view(spec, inputs[0])
         if known is not None:
             return known
     if spec.kind != "concatenate" and len(inputs) != 1:
@@ -84,7 +84,7 @@ _Known = dict[Any, tuple[Library, Callable[[Any], Any]]]
 _LIMIT = 1024  # views by one spec
 
 
-def _cached_view(spec: View, x: Any) -> tuple[list[Any], Library] | None:
+def cached_view(spec: View, x: Any) -> tuple[list[Any], Library] | None:
     """The cached view of an array with the same layout, or None."""
     known: _Known = spec.__dict__.get("_known", {})
     found = known.get(_key(x))

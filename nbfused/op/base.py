@@ -210,7 +210,8 @@ def kind_of(x: Any) -> str:
 
 def check_operand(x: Any, op_name: str, name: str) -> None:
     """Raise `KernelTypeError` unless `x` is a number, array or Variable."""
-    if is_number(x) or isinstance(x, (Variable, Traced)) or is_array(x):
+    if type(x) is np.ndarray or is_number(x) or isinstance(
+            x, (Variable, Traced)) or is_array(x):
         return
     way = way_out(x, name, f"nf.ops.{op_name}" if op_name in OPS else op_name) or \
         "convert it first, for example with numpy.asarray or nf.array"

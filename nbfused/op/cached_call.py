@@ -24,13 +24,14 @@ from ..autograd.recording import RECORDING
 from ..autograd.tape import IN_GRAPH, WEAK, wrapped
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
+from ..dispatch.views import cached_view
 from ..errors import KernelTypeError
 from ..scalar.typing.python_numbers import number_type
-from ..specs import Spec
+from ..specs import Spec, View
 from ..support.generated import compiled
 from .base import output_tuple, raise_named
 
-__all__ = ["CachedCall", "fast_calls"]
+__all__ = ["CachedCall", "SpecCalls", "fast_calls", "view_of"]
 
 Call = Callable[..., Any]
 
@@ -255,3 +256,39 @@ class CachedCall:
             note_write((out,))
             return out
         return made[0] if len(made) == 1 else tuple(made)
+
+
+class SpecCalls:
+    """Calls of a spec that has one output, cached by the types of their arguments.
+
+    Parameters
+    ----------
+    spec
+        What is called.
+    name, names
+        What messages call the op and its arguments.
+    """
+
+    def __init__(self, spec: Spec, name: str, names: tuple[str, ...]) -> None:
+        self._spec, self._name, self._names = spec, name, names
+        self._known: dict[tuple[type, ...], CachedCall] = {}
+
+    def __call__(self, *values: Any) -> Any:
+        """Call the spec with arrays, Variables and numbers."""
+        key = tuple(map(type, values))
+        found = self._known.get(key)
+        if found is None:
+            made = apply(self._spec, values, names=self._names)[0]
+            self._known[key] = CachedCall(self._spec, values, None, self._name,
+                                          self._names)
+            return made
+        return found(values, None)
+
+
+def view_of(spec: View, x: Any) -> Any:
+    """The view of an array; of one of NumPy's, which no tape sees, a cached one."""
+    if type(x) is np.ndarray:
+        known = cached_view(spec, x)
+        if known is not None:
+            return known[0][0]
+    return apply(spec, (x,), names=("x",))[0]

@@ -158,10 +158,12 @@ class Reduction(Func):
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
         plain = keepdims is False and dtype is None and not kwargs and (
-            axis is None or type(axis) is int)
+            axis is None or type(axis) is int or (
+                type(axis) is tuple and all(type(a) is int for a in axis)))
         key = _cache_key(args, axis, out) if plain else ()
         known = self._known.get(key) if plain else None
-        if known is not None:
+        if known is not None and (self._takes_nothing or all(
+                0 not in extents(x) for x in args)):
             return known(args, out)
         if kwargs and not self.keywords.keys().isdisjoint(kwargs):
             return as_numpy(self.__name__, *args, axis=axis, keepdims=keepdims,
@@ -182,19 +184,19 @@ class Reduction(Func):
         keep = boolean(keepdims, self.parameters.name, "keepdims")
         spec = self.spec(kinds, axes, keep, name)
         outs = output_tuple(out, len(self.post.results), self.parameters.name)
-        nothing = self._takes_nothing()
-        if not nothing:
+        if not self._takes_nothing:
             self._check_extent(spec, shapes, axes)
         try:
             results = apply(spec, values, out=outs, names=self.parameters.names)
         except KernelTypeError as error:
             raise_named(error, self.parameters.name, self.parameters.names, values)
-        if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
+        if plain and self.parameters.accepts(tuple(map(type, args))):
             self._known[key] = CachedCall(
                 spec, values, outs, self.parameters.name, self.parameters.names,
                 self.parameters.defaults[len(args):])
         return unpack_single(results)
 
+    @cached_property
     def _takes_nothing(self) -> bool:
         """Whether the combine is defined for no elements."""
         return self.combine.name == "logsumexp" or \

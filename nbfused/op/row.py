@@ -208,8 +208,8 @@ class RowOp(Func):
             Of the shape of the elements, or without `axis` for a result that is one
             for each row.
         """
-        plain = type(axis) is int and axis == -1 and len(args) > 0 and not kwargs
-        key = _cache_key(args, out) if plain else ()
+        plain = type(axis) is int and len(args) > 0 and not kwargs
+        key = _cache_key(args, axis, out) if plain else ()
         known = self._known.get(key) if plain else None
         if known is not None:
             return known(args, out)
@@ -239,10 +239,10 @@ class RowOp(Func):
         return unpack_single(results)
 
 
-def _cache_key(args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+def _cache_key(args: tuple[Any, ...], axis: int, out: Any) -> tuple[Any, ...]:
     """The cache key of a row's arguments: their types, the first one's dtype."""
     x = args[0]
-    return (getattr(x, "dtype", None), getattr(x, "ndim", 0), type(out),
+    return (axis, getattr(x, "dtype", None), getattr(x, "ndim", 0), type(out),
             *map(type, args))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..autograd import apply
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
+from ..op.cached_call import SpecCalls
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..scalar.language.names import load
@@ -47,11 +47,30 @@ def gather_elements(table, i, index, rows, block):
     return load(table, index // block, held(i, rows))
 
 
-@lru_cache(maxsize=2)
-def _gather(whole_rows: bool) -> Map:
-    """Make the spec that reads rows, or single elements of them."""
-    function, numbers = (gather, 3) if whole_rows else (gather_elements, 2)
-    return Map(parse(function), ("raw", "element", "index", *["scalar"] * numbers))
+def gather_rows(table, i, index, after, rows):
+    """Read row `i` of a matrix for the point `index` of rows of `after`."""
+    return load(table, held(i, rows), index % after)
+
+
+def gather_of_line(table, i, rows):
+    """Read element `i` of a line."""
+    return load(table, held(i, rows))
+
+
+@lru_cache(maxsize=4)
+def _gather(blocks: bool, whole_rows: bool) -> SpecCalls:
+    """Make the spec that reads rows, or single elements, of each block or the only one.
+
+    Its numbers are the extent of a row, that of the axis, and that of a block.
+    """
+    functions = ((gather_of_line, gather_rows), (gather_elements, gather))
+    function = parse(functions[blocks][whole_rows])
+    kinds = {"table": "raw", "i": "element", "index": "index"}
+    names = {"table": "x", "i": "indices"}
+    return SpecCalls(Map(function, tuple(kinds.get(p, "scalar")
+                                         for p in function.params)),
+                     "take", tuple(names.get(p, p) for p in function.params
+                                   if p != "index"))
 
 
 @op(lambda x, indices, axis: np.take(x, indices, axis),
@@ -128,14 +147,20 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
     """`take` of indices that are known to be in range; others are clamped."""
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
-    count, many = prod(indices.shape), bool(after != 1)
-    inner = (after,) * many
-    wide = broadcast_to(reshape(indices, (1, count, *(1,) * many)),
-                        (before, count, *inner))
-    table = reshape(x, (before, rows, *inner))
-    flat = apply(_gather(many), [table, wide, *inner, rows, count * after],
-                 names=("x", "indices", *("after",) * many, "rows", "block"))[0]
-    return reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+    count = prod(indices.shape)
+    outer, inner = (before,) * bool(before != 1), (after,) * bool(after != 1)
+    table = (*outer, rows, *inner)
+    whole = len(table) == len(shape)  # of as many axes are the same ones
+    line = len(indices.shape) == 1
+    wide = indices if line and not inner else apply_view(
+        indices, "reshape", (count, *(1,) * len(inner)))
+    if outer or inner:
+        wide = apply_view(wide, "broadcast", (*outer, count, *inner))
+    found = _gather(bool(outer), bool(inner))(
+        x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
+        *(count * after,) * len(outer))
+    return found if whole and line else apply_view(
+        found, "reshape", (*shape[:axis], *indices.shape, *shape[axis + 1:]))
 
 
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
@@ -206,8 +231,7 @@ def _take_lines(x: AnyArray, indices: AnyArray, axis: int) -> AnyArray:
                             (-1, extent) if prod(others) and extent else
                             (prod(others), extent))
                     for given, extent in ((x, rows), (indices, count)))
-    flat = apply(_gather(False), [table, index, rows, count],
-                 names=("x", "indices", "rows", "block"))[0]
+    flat = _gather(True, False)(table, index, rows, count)
     back = tuple(order.index(k) for k in range(len(shape)))
     return transpose(reshape(flat, (*others, count)), back)
 

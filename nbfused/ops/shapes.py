@@ -19,6 +19,7 @@ from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number
+from ..op.cached_call import view_of
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..specs import View
@@ -44,7 +45,7 @@ def apply_view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
         spec = _view(kind, params)
     except TypeError:  # extents that a compiler of PyTorch leaves open have no hash
         spec = View(kind, params)
-    return apply(spec, (x,), names=("x",))[0]
+    return view_of(spec, x)
 
 
 #: Specs of views; each keeps what it has found out about arrays.

@@ -215,6 +215,23 @@ def test_the_index_divided_in_the_middle_of_rows():
             np.testing.assert_array_equal(f, expected.astype(f.dtype))
 
 
+@pytest.mark.parametrize("columns", [5, 100])
+def test_short_rows_of_a_table(columns):
+    """Whole ones and cut ones, contiguous or not."""
+    def gather(i, table, index, columns, rows):
+        return load(table, i // rows, i % rows, index % columns)
+
+    spec = Map(parse(gather), ("element", "raw", "index", "scalar", "scalar"))
+    table = values((3, 40, columns), np.dtype("f4"))
+    i = RNG.integers(0, 120, (3, 30_011, 1))
+    wide = np.broadcast_to(i, (*i.shape[:2], columns))
+    for x, threads in itertools.product(
+            (table, table.swapaxes(1, 2).copy().swapaxes(1, 2)), (1, 3)):
+        with config.override(num_threads=threads):
+            found = run_map(spec, wide, x, columns, 40)
+        np.testing.assert_array_equal(found, x.reshape(-1, columns)[i[..., 0]])
+
+
 def test_raw_input_with_strides():
     def gather(i, table):
         return load(table, i, i + 1)*2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from functools import cache
 
 import ml_dtypes
@@ -46,6 +48,56 @@ def check_sum(x, axes, tolerance=None, **kwargs):
 def test_sums_of_every_length(size):
     check_sum(normal(size), (0,))
     check_sum(normal((3, size)), (1,))
+
+
+@pytest.fixture(scope="module")
+def memory():
+    """Memory after which no byte can be read."""
+    size = 1 << 16
+    room = mmap.mmap(-1, size + mmap.PAGESIZE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(begin + size, mmap.PAGESIZE, 0) == 0
+    yield np.frombuffer(room, np.uint8, size)
+    assert protect(begin + size, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+def _numpys(name, x):
+    """NumPy's results of a combine, along the last axis."""
+    if name == "welford":
+        return x.mean(-1), x.var(-1)
+    return (getattr(np, name)(x, -1),)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="there is no mprotect")
+@pytest.mark.parametrize(("name", "dtype"), sampled_together(
+    [("sum", "f4"), ("sum", "f8"), ("sum", BF16), ("sum", "c8"), ("sum", "i1"),
+     ("max", "f4"), ("max", "f2"), ("max", "i4"), ("argmax", "f4"), ("argmin", "f8"),
+     ("welford", "f4"), ("welford", "f8"), ("any", "f4")],
+    ("sum", "f4"), ("sum", "c8"), ("max", "f2"), ("argmax", "f4"), ("welford", "f8"),
+    ("any", "f4")), ids=str)
+def test_ends_of_rows(memory, name, dtype):
+    """Lanes without an element keep their state, and nothing behind is read."""
+    dtype = np.dtype(dtype)
+    for n in (*range(1, 140, 3), 64, 128, 131):
+        x = memory[-3*n*dtype.itemsize:].view(dtype).reshape(3, n)
+        x[:] = RNG.integers(-9, 9, (3, n))
+        x[2] = -abs(x[2]) if dtype.kind != "c" else x[2]*1j
+        exact = x.astype("c16" if dtype.kind == "c" else "f8")
+        for special in (None, np.nan) if dtype.kind in "fV" else (None,):
+            if special is not None:
+                x[1, -1] = exact[1, -1] = special
+                if name != "welford":  # inf - inf is in its merge
+                    x[0, n//2] = exact[0, n//2] = np.inf
+            found = run_reduce(reduction(name), x, axes=(1,))
+            with np.errstate(invalid="ignore"):
+                expected = _numpys(name, exact)
+            for f, e in zip(found if len(expected) > 1 else (found,), expected,
+                            strict=True):
+                np.testing.assert_allclose(
+                    np.asarray(f).astype(e.dtype), e, rtol=1e-2 if dtype == BF16
+                    else 1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1, 17), (5, 16), (300, 16), (70, BLOCK - 1),
@@ -158,6 +210,21 @@ def test_combines(name, shape, axes):
     assert np.allclose(got, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((6, 300), 1), ((6, 129), 1), ((6, 3*_CHUNK//2), 1), ((300, 70), 0), ((70, 20), 1)],
+    ids=str)
+def test_sums_of_exponentials(shape, axis):
+    """Along rows and across, whole and in chunks, of infinite and of far numbers."""
+    x = normal(shape)*100
+    rows = x if axis else x.T
+    rows[0], rows[1, 3:5], rows[2, -1], rows[3, -3], rows[4] = \
+        -np.inf, np.inf, np.nan, -np.inf, 1e30
+    with np.errstate(invalid="ignore"):
+        expected = np.logaddexp.reduce(x.astype("f8"), axis)
+    found = run_reduce(reduction("logsumexp"), x, axes=(axis,))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_nan_wins_in_max():
     x = normal((4, 200))
     x[1, 77] = np.nan
@@ -172,6 +239,21 @@ def test_the_first_of_equal_elements(name, shape, axis):
     x = RNG.integers(0, 9, shape).astype(F32)
     got = run_reduce(reduction(name), x, axes=(axis,))
     assert np.array_equal(got, getattr(np, name)(x, axis=axis))
+
+
+@pytest.mark.parametrize("name", sampled(["argmax", "argmin"], "argmin"))
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((7, 100), 1), ((7, 9*_CHUNK), 1), ((70, 90), 0), ((90, 20), 1), ((5_000, 7), 0)],
+    ids=str)
+def test_the_place_of_nan_infinity_and_zero(name, shape, axis):
+    x = RNG.integers(-3, 4, shape).astype(F32)
+    rows = x if axis else x.T
+    rows[0, 5:9:3], rows[1], rows[2] = np.nan, -np.inf, np.inf
+    rows[3] = 0.0
+    rows[3, ::2] = -0.0
+    rows[4, -1] = np.nan
+    found = run_reduce(reduction(name), x, axes=(axis,))
+    assert np.array_equal(found, getattr(np, name)(x, axis))
 
 
 def test_index_counts_within_the_reduced_axes():

@@ -56,6 +56,16 @@ def test_pieces_of_a_map_begin_at_cache_lines(pieces, dtype, skip):
         assert (y.ctypes.data + begin*dtype.itemsize) % LINE == 0
 
 
+@pytest.mark.parametrize(("columns", "cut"), [(7, False), (500, False), (30_000, True)])
+def test_pieces_end_where_short_rows_do(pieces, columns, cut):
+    x = np.arange(210_000.0).reshape(-1, columns)
+    found = run_map(SQUARE, np.broadcast_to(x[:1], x.shape))
+    assert np.array_equal(found, np.broadcast_to(x[0]*x[0] + 1, x.shape))
+    ((first, step),) = pieces
+    assert first == 0
+    assert bool(step % columns) == cut
+
+
 def test_one_thread_computes_all(pieces):
     x = np.arange(SIZE, dtype=np.float32)
     _, y = beginning(SIZE, x.dtype, 16)

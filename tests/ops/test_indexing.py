@@ -23,12 +23,12 @@ def test_repeated_rows_add_up_in_float32(dtype, device):
 
 SHAPES = [((6, 5), 0), ((6, 5), 1), ((3, 6, 5), 1), ((3, 6, 5), -1), ((2, 6, 3, 5), 1),
           ((6,), 0), ((6, 1), 0), ((1, 6, 1), 1), ((3, 6, 1), 1), ((1, 6, 4), 1),
-          ((6, 100), 0), ((2, 6, 70), 1)]
+          ((2, 3, 6), 2), ((6, 100), 0), ((2, 6, 70), 1)]
 
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
-@pytest.mark.parametrize("chosen", [[2, -1, 0, 2, -5, 4], [[1], [-2]], [3], []],
-                         ids=str)
+@pytest.mark.parametrize("chosen", [[2, -1, 0, 2, -5, 4], [[1], [-2]], [3], [],
+                                    3], ids=str)
 def test_slices_are_numpys(shape, axis, chosen, device):
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     indices = np.array(chosen, np.int64).reshape(np.shape(chosen))

@@ -21,6 +21,9 @@ LINE = 64
 #: Pieces for each thread: one that is late gets fewer.  Tried from 1 to 256, all alike:
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _SHARES = 8
+#: Rows of a piece, at least, before it ends where a row does: fewer would make pieces
+#: that differ much.
+_ROWS = 4
 #: Units by which a long piece is a multiple, so that vectors share no cache line.
 _ALIGN = 64
 
@@ -40,7 +43,7 @@ def runs_alone(units: int, weight: int = 1) -> bool:
 
 
 def run_parallel(entry: Entry, block: bytes, units: int, weight: int = 1,
-                 lead: int = 0, pool: Pool = POOL) -> None:
+                 lead: int = 0, pool: Pool = POOL, row: int = 1) -> None:
     """Run `entry` on the units ``0 … units - 1``, in parallel if it pays.
 
     Parameters
@@ -56,6 +59,8 @@ def run_parallel(entry: Entry, block: bytes, units: int, weight: int = 1,
         at lines then.
     pool
         Whose threads.
+    row
+        Units that a piece should not cut.
     """
     if runs_alone(units, weight):
         entry(block, 0, units)
@@ -66,23 +71,25 @@ def run_parallel(entry: Entry, block: bytes, units: int, weight: int = 1,
     if threads < 2:
         entry(block, lead, units)
         return
-    pool.share(entry, block, units, _step(units, weight, lead, threads), lead)
+    pool.share(entry, block, units, _step(units, weight, lead, threads, row),
+               lead)
 
 
-def _step(units: int, weight: int, lead: int, threads: int) -> int:
+def _step(units: int, weight: int, lead: int, threads: int, row: int) -> int:
     """Number of units in a piece."""
     pieces = min(threads * _SHARES, units * weight // (SERIAL // 4))
     step = -(-(units - lead) // pieces)
     if step > 8 * _ALIGN:  # vectors of neighbouring pieces do not share cache lines
         step = -(-step // _ALIGN) * _ALIGN
-    return step
+    return -(-step // row) * row if 1 < row <= step // _ROWS else step
 
 
 #: ``launch(block)`` or ``launch(block, lead)``.
 Launch = Callable[..., None]
 
 
-def bind_parallel(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launch:
+def bind_parallel(entry: Entry, units: int, weight: int = 1, step: int = 0,
+                  row: int = 1) -> Launch:
     """Prepare `run_parallel` on the `cpu` backend's pool for many equal calls.
 
     In pieces of `step` units, where that is said, which are then taken in order.
@@ -97,9 +104,9 @@ def bind_parallel(entry: Entry, units: int, weight: int = 1, step: int = 0) -> L
 
     def launch(block: bytes, lead: int = 0) -> None:
         if config.num_threads != setting:
-            return run_parallel(entry, block, units, weight, lead)
+            return run_parallel(entry, block, units, weight, lead, row=row)
         if lead not in orders:
-            size = step or _step(units, weight, lead, threads)
+            size = step or _step(units, weight, lead, threads, row)
             orders[lead] = POOL.order(entry, units, size, lead, lead, not step)
         order = orders[lead]
         if order is None:

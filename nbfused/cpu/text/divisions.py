@@ -59,6 +59,21 @@ class Divided:
                       f"room = min(room, {multiple} + {d} - first)"]
         return lines
 
+    def whole(self, row: str) -> str:
+        """The condition that every row of `row` points lies within one multiple."""
+        return " and ".join(f"{d} > 0 and {d} % {row} == 0" for d in self.divisors)
+
+    def begin_rows(self) -> list[str]:
+        """Lines before such rows, the first of which begins at ``first``."""
+        return [line for k, d in enumerate(self.divisors) for line in (
+            f"quotient{k} = first // {d}", f"multiple{k} = quotient{k} * {d}")]
+
+    def next_row(self) -> list[str]:
+        """Lines after ``first`` has moved on to the next row."""
+        return [line for k, d in enumerate(self.divisors) for line in (
+            f"if first == multiple{k} + {d}:", f"    quotient{k} += 1",
+            f"    multiple{k} += {d}")]
+
 
 def divide_once(typed: Typed, table: Mapping[str, Slot]) -> Divided | None:
     """Take the divisions of the index out of a function; None if there are none."""

@@ -1,11 +1,11 @@
 """Text that folds many elements into one state, in vectors and in a fixed order.
 
-A float sum may not be reordered by the compiler, so the order is chosen here: 64
+A float sum may not be reordered by the compiler, so the order is chosen here: `lanes`
 independent states next to each other, lane ``l`` combining the elements ``l``,
-``l + 64``, …; after 32 of them the lanes are emptied into a second level, and in the
-end the lanes are combined pairwise.  The order depends on the number of elements alone,
-neither on the threads nor on the processor, and errors grow like those of pairwise
-summation.
+``l + lanes``, …; where these are many, every 32 of them go to a second level, and in
+the end the lanes are combined pairwise.  The order depends on dtypes and the number of
+elements alone, neither on the threads nor on the processor, and errors grow like those
+of pairwise summation.
 """
 
 from __future__ import annotations
@@ -14,17 +14,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...scalar.ir.nodes import Literal
+from ...scalar.ir.nodes import Let, Literal
 from ...scalar.printing.numba import cast, decode, encode, literal, statements
 from ...scalar.typing.types import Typed, compute_dtype
 from .function_names import CALLS
-from .lines import inlined, local, loop, packed
+from .lines import indented, inlined, local, loop, packed
+from .reuse import is_cheap, is_straight
 
 __all__ = ["Fold"]
 
-#: Lanes of a fold.  With fewer LLVM unrolls the loop over them before it can vectorise
-#: it: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
-_LANES = 64
+#: Vectors of lanes: with 2 sums wait for one another, with 8 there are too few
+#: registers and masks.  benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+_VECTORS = 4
+
+#: Lanes at most in a vector of narrow states.
+_WIDEST = 16
+
+#: The place of a lane's element where lanes lie along elements.
+_ALONG = "j0 + l"
 
 #: Elements that a lane combines before its state goes to the second level; not
 #: measured.
@@ -40,20 +47,31 @@ class Fold:
         Begins the names of the functions.
     state, identity, merge
         As in `TypedReduce`.
+    element
+        What computes elements.
+    vector
+        Bytes of a vector: `reuse.vector_bytes`.
     """
 
     def __init__(self, tag: str, state: Sequence[np.dtype], identity: Sequence[Literal],
-                 merge: Typed) -> None:
+                 merge: Typed, element: Typed, vector: int) -> None:
         self.tag = tag
+        self._straight = is_straight(element) and is_cheap(merge)
+        # A maximum asks whether its first operand is NaN: of an element that is known
+        # before the state.
+        self._extreme = [s.op for s in merge.function.body.statements
+                         if isinstance(s, Let)] in (["max"], ["min"])
+        self.width = min(_WIDEST, vector // max(d.itemsize for d in state))
+        self.lanes = _VECTORS * self.width
         self.state = tuple(state)
         self.identity = tuple(identity)
         self.merge = merge
         self.top = tuple(f"{tag}_t{k}" for k in range(len(self.state)))
         self.low = tuple(f"{tag}_b{k}" for k in range(len(self.state)))
 
-    def locals(self, count: int = _LANES) -> list[str]:
+    def locals(self, count: int = 0) -> list[str]:
         """Lines that reserve both levels of lanes, `count` states each."""
-        return [local(name, dtype, count)
+        return [local(name, dtype, count or self.lanes)
                 for names in (self.top, self.low)
                 for name, dtype in zip(names, self.state, strict=True)]
 
@@ -62,25 +80,33 @@ class Fold:
         return [decode(d, f"{p}[{at}]")
                 for d, p in zip(self.state, pointers, strict=True)]
 
-    def _merged(self, pointers: Sequence[str], at: str,
-                others: Sequence[str]) -> list[str]:
-        """Lines that combine the states at `pointers` with the values `others`."""
+    def _merged(self, pointers: Sequence[str], at: str, others: Sequence[str],
+                element: Sequence[str] = (), test: str = "") -> list[str]:
+        """Lines that combine the states at `pointers` with the values `others`.
+
+        The lines of `element` give these; states stay where a `test` fails.
+        """
         results = [f"m{k}" for k in range(len(self.state))]
         values = [f"s{k}" for k in range(len(self.state))]
-        lines = [f"{v} = {text}" for v, text
-                 in zip(values, self.values(pointers, at), strict=True)]
         parameters = self.merge.function.params
-        arguments = dict(zip(parameters, (*values, *others), strict=True))
-        lines += statements(self.merge, arguments, results, prefix="m_", calls=CALLS)
-        for p, d, have, r in zip(pointers, self.state, self.merge.results, results,
-                                 strict=True):
-            lines.append(f"{p}[{at}] = {encode(d, cast(compute_dtype(have), d, r))}")
-        return lines
+        both = (*others, *values) if self._extreme else (*values, *others)
+        arguments = dict(zip(parameters, both, strict=True))
+        lines = [*element, *statements(self.merge, arguments, results, prefix="m_",
+                                       calls=CALLS)]
+        lines += [f"{v} = {cast(compute_dtype(have), d, r)}" for v, d, have, r in zip(
+            values, self.state, self.merge.results, results, strict=True)]
+        return [*(f"{v} = {text}" for v, text in zip(
+                    values, self.values(pointers, at), strict=True)),
+                *([f"if {test}:", *indented(lines)] if test else lines),
+                *(f"{p}[{at}] = {encode(d, v)}" for p, d, v in zip(
+                    pointers, self.state, values, strict=True))]
 
     def functions(self, element: Sequence[str], elements: Sequence[str],
                   names: Sequence[str], dtypes: Sequence[np.dtype],
-                  j: str = "j0 + l") -> list[str]:
+                  j: str = _ALONG) -> list[str]:
         """Functions: reset a lane, add an element to it, combine two lanes.
+
+        Along elements there is one, too, that adds an element if it is of the `rest`.
 
         Parameters
         ----------
@@ -95,11 +121,15 @@ class Fold:
                 in zip(self.low, self.state, self.identity, strict=True)]
         values = [cast(compute_dtype(have), d, e) for e, have, d
                   in zip(elements, dtypes, self.state, strict=True)]
-        lane = [f"j = {j}", *element, *self._merged(self.low, "l", values)]
+        element = [f"j = {j}", *element]
         others = self.values(self.low, "b + l")
         return [
             *inlined(f"{self.tag}_fill", ["l", *self.low], fill),
-            *inlined(f"{self.tag}_lane", ["l", *self.low, "j0", *names], lane),
+            *inlined(f"{self.tag}_lane", ["l", *self.low, "j0", *names],
+                     self._merged(self.low, "l", values, element)),
+            *(inlined(f"{self.tag}_rest", ["l", *self.low, "rest", "j0", *names],
+                      self._merged(self.low, "l", values, element, "l < rest"))
+              if self._straight and j == _ALONG else ()),
             *inlined(f"{self.tag}_join", ["l", *self.top, "a", *self.low, "b"],
                      self._merged(self.top, "a + l", others))]
 
@@ -118,24 +148,49 @@ class Fold:
 
     def _loop(self, function: str, lanes: str, names: Sequence[str],
               masked: bool = False) -> str:
-        return loop(f"{self.tag}_{function}", "0", lanes or str(_LANES), names,
-                    rolled=function == "fill", masked=masked)
+        name = f"{self.tag}_{function}"
+        return loop(name, "0", lanes, names, masked=masked) if lanes else \
+            f"for_lanes({name}, {self.lanes}, {self.width}, {packed(names)})"
 
-    def segment(self, n: str, names: Sequence[str], costly: bool = False) -> list[str]:
-        """Lines that fold ``n`` elements, `costly` ones, into the second level."""
-        return [
-            f"full = {n} & -{_LANES}", "done = 0", "while done < full:",
-            f"    {self.fill(self.low)}",
-            f"    stop = min(done + {_GROUP * _LANES}, full)",
-            "    while done < stop:",
-            f"        {self.lane(self.low, '', 'done', names)}",
-            f"        done += {_LANES}", f"    {self.join()}",
-            self.lane(self.top, f"{n} - full", "full", names, costly)]
+    def segment(self, n: str, names: Sequence[str]) -> list[str]:
+        """Lines that fold ``n`` elements into the second level."""
+        return [*self._start(n), *self._groups(names), *self._rest(n, names)]
+
+    def whole(self, n: str, names: Sequence[str]) -> list[str]:
+        """Lines that fold ``n`` elements into lane 0, as `segment` does.
+
+        A single group goes to the second level at once.
+        """
+        return [self.fill(self.top), *self._start(n),
+                f"if full <= {_GROUP * self.lanes}:", *indented(
+                    self._lanes(self.top, "full", names)), "else:",
+                *indented(self._groups(names)), *self._rest(n, names), self.total()]
+
+    def _start(self, n: str) -> list[str]:
+        return [f"full = {n} & -{self.lanes}", "done = 0"]
+
+    def _groups(self, names: Sequence[str]) -> list[str]:
+        return ["while done < full:", *indented([
+            self.fill(self.low), f"stop = min(done + {_GROUP * self.lanes}, full)",
+            *self._lanes(self.low, "stop", names), self.join()])]
+
+    def _lanes(self, pointers: Sequence[str], stop: str, names: Sequence[str],
+               ) -> list[str]:
+        return [f"while done < {stop}:", *indented([
+            self.lane(pointers, "", "done", names), f"done += {self.lanes}"])]
+
+    def _rest(self, n: str, names: Sequence[str]) -> list[str]:
+        """Lines that add the last elements, which are fewer than lanes.
+
+        Where nothing branches, and merging is cheap, all lanes are stored, whether they
+        have an element or not, and stay in registers.
+        """
+        rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names)) \
+            if self._straight else \
+            self.lane(self.top, f"{n} - full", "full", names, True)
+        return [f"if {n} > full:", f"    {rest}"]
 
     def total(self) -> str:
         """A line that combines the lanes pairwise into lane 0."""
-        return f"join_lanes({self.tag}_join, {_LANES}, {packed(self.top)})"
-
-    def whole(self, n: str, names: Sequence[str], costly: bool = False) -> list[str]:
-        """Lines that fold ``n`` elements, `costly` ones, into lane 0."""
-        return [self.fill(self.top), *self.segment(n, names, costly), self.total()]
+        return (f"join_lanes({self.tag}_join, {self.lanes}, {self.width}, "
+                f"{packed(self.top)})")

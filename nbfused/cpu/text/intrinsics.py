@@ -38,6 +38,12 @@ _MASKED: Marks = (("llvm.loop.vectorize.predicate.enable", _TRUE),)
 #: cannot.
 _VECTORS: Marks = (("llvm.loop.vectorize.enable", _TRUE),)
 
+#: How many vectors LLVM puts side by side at most.
+_INTERLEAVED = 16
+
+#: Fewer lanes than so many are not worth a vector.
+_LEAST = 4
+
 #: Iterations of which the first of two loops makes a multiple: what LLVM unrolls at
 #: most, sixteen lanes four times.
 _WHOLE = 64
@@ -197,9 +203,37 @@ def _parallel_for(rolled: bool = False, masked: bool = False,
     return parallel_for
 
 
+def _side_by_side(lanes: int, width: int) -> Marks:
+    """Marks of a loop over so many lanes that is vectors of `width`, and no loop.
+
+    LLVM would unroll short loops before it can vectorise them.
+    """
+    width = max(min(lanes, width), lanes // _INTERLEAVED)
+    i32 = ir.IntType(32)
+    return (*_ROLLED, ("llvm.loop.vectorize.width", i32(width)),
+            ("llvm.loop.interleave.count", i32(lanes // width)))
+
+
 @intrinsic(prefer_literal=True)
-def join_lanes(typing: Any, join: Any, lanes: Any, states: Any) -> Any:
-    """Combine `lanes` states pairwise into the first of them.
+def for_lanes(typing: Any, body: Any, lanes: Any, width: Any, args: Any) -> Any:
+    """Call ``body(l, *args)`` for each of some `lanes`, in vectors of `width`."""
+    apart = not _reserves(body.dispatcher.py_func)
+    inner = _signature(types.int64, *args.types)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        unpacked = cgutils.unpack_tuple(builder, values[3])
+        count = lanes.literal_value
+        _emit_loop(builder, _I64(0), _I64(count), apart,
+                   _side_by_side(count, width.literal_value), lambda i: _emit_call(
+                       context, builder, signature.args[0], inner, [i, *unpacked]))
+        return context.get_dummy_value()
+
+    return types.void(body, lanes, width, args), codegen
+
+
+@intrinsic(prefer_literal=True)
+def join_lanes(typing: Any, join: Any, lanes: Any, vector: Any, states: Any) -> Any:
+    """Combine `lanes` states pairwise into the first of them, in vectors.
 
     ``join(l, *states, 0, *states, width)`` combines those at ``l`` and ``width + l``.
     """
@@ -208,17 +242,19 @@ def join_lanes(typing: Any, join: Any, lanes: Any, states: Any) -> Any:
                        types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        top = cgutils.unpack_tuple(builder, values[2])
+        top = cgutils.unpack_tuple(builder, values[3])
         width = lanes.literal_value // 2
         while width:
             end = _I64(width)
-            _emit_loop(builder, _I64(0), end, apart, _ROLLED, lambda i, end=end: (
+            marks = _side_by_side(width, vector.literal_value) \
+                if width >= _LEAST else ()
+            _emit_loop(builder, _I64(0), end, apart, marks, lambda i, end=end: (
                 _emit_call(context, builder, signature.args[0], inner,
                            [i, *top, _I64(0), *top, end])))
             width //= 2
         return context.get_dummy_value()
 
-    return types.void(join, lanes, states), codegen
+    return types.void(join, lanes, vector, states), codegen
 
 
 def _reserves(function: Any) -> bool:
@@ -340,7 +376,7 @@ INTRINSICS: dict[str, Any] = {
     "parallel_for": _parallel_for(),
     "masked_parallel_for": _parallel_for(masked=True),
     "masked_vectors_parallel_for": _parallel_for(masked=True, vectors=True),
-    "join_lanes": join_lanes,
+    "for_lanes": for_lanes, "join_lanes": join_lanes,
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
     "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),

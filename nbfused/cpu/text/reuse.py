@@ -22,7 +22,8 @@ from ...scalar.ir.nodes import (
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
 
-__all__ = ["costly_value", "is_cheap", "substitute_trees", "vectors"]
+__all__ = ["costly_value", "is_cheap", "is_straight", "substitute_trees",
+           "vector_bytes", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
@@ -67,9 +68,19 @@ def is_cheap(typed: Typed) -> bool:
                    for s in walk(typed.function.body))
 
 
+def is_straight(typed: Typed) -> bool:
+    """Whether a function has neither branches nor loops."""
+    return all(isinstance(s, Let) for s in typed.function.body.statements)
+
+
+def vector_bytes(*functions: Typed) -> int:
+    """Bytes of the vectors that a kernel of such functions should have."""
+    return 32 if all(map(is_cheap, functions)) else 64
+
+
 def vectors(*functions: Typed) -> str:
     """A line that says how long the vectors of a kernel of such functions should be."""
-    return "narrow_vectors()" if all(map(is_cheap, functions)) else "wide_vectors()"
+    return "narrow_vectors()" if vector_bytes(*functions) == 32 else "wide_vectors()"
 
 
 def costly_value(typed: Typed) -> Hashable | None:
