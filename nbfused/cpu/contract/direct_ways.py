@@ -46,7 +46,7 @@ _DEPTHS = 256, 64
 _CHUNKS, _UNITS = (1 << 9, 1 << 7), 16
 
 #: Multiplications, and numbers read, that take as long as an element of other kernels.
-_LIGHT, _READ = 16, 4
+_LIGHT, _READ = 16, 8
 
 #: Instructions that copy a vector of a square, or a number, and that add up the lanes
 #: of a sum; the first is twice what it takes, as others wait for the copy.
