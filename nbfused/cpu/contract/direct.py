@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...arrays.libraries.numpy import NUMPY
 from ...backend import Start
+from ...support.forks import once
 from ..runtime.compile import build
 from ..runtime.native import Arguments, Fill, Part, moved, native_of, with_native
 from ..runtime.objects import Entry
@@ -25,7 +25,6 @@ from ..runtime.schedule import LINE, bind_parallel, runs_alone
 from ..runtime.workspace import WORKSPACE
 from .direct_text import (
     WORDS,
-    InnerLoop,
     move_text,
     product_text,
     split_text,
@@ -130,7 +129,7 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     steps.append(_product(f, sides, cut, strides, Fill(0, "pointer", -1) if direct
                           else Fill(0, "room")))
     if cut.chunks > 1:
-        steps.append(_Step(_sum_kernel(f.dtype), [Fill(0, "room")],
+        steps.append(_Step(_kernel(sum_text, f.dtype), [Fill(0, "room")],
                            (count, cut.chunks), count, cut.chunks))
     starts = [step.bound() for step in steps]
 
@@ -168,16 +167,17 @@ def _copied(side: _Operand, k: int, along: bool, at: int) -> tuple[_Operand, _St
                           fill=Fill(0, "room", 0, at))
     fills, rows, columns = [side.fill, after.fill], side.extent, k
     if (side.own if along else side.inner) != 1:
-        return after, _Step(_move_kernel(side.dtype), fills, (
+        return after, _Step(_kernel(move_text, side.dtype), fills, (
             side.own, side.inner, after.own, after.inner, k), rows, k)
     if along:
         rows, columns = columns, rows
         if side.inner == columns <= _SPLIT:
-            return after, _Step(_split_kernel(side.dtype, columns), fills, (k,), rows,
-                                columns)
-    return after, _Step(_turn_kernel(side.dtype), fills, (
+            return after, _Step(_kernel(split_text, side.dtype, columns), fills, (k,),
+                                rows, columns)
+    lanes = square_lanes(side.dtype.itemsize)
+    return after, _Step(_kernel(turn_text, side.dtype, lanes), fills, (
         side.inner if along else side.own, after.own if along else after.inner, rows,
-        columns), -(-rows // square_lanes(side.dtype.itemsize)), columns)
+        columns), -(-rows // lanes), columns)
 
 
 def _product(f: Factors, sides: Sequence[_Operand], cut: Cut,
@@ -191,30 +191,12 @@ def _product(f: Factors, sides: Sequence[_Operand], cut: Cut,
         strict=True))
     units = over*across*cut.chunks
     weight = max(1, weight_of(left.extent, right.extent, f.k) // units)
-    return _Step(_product_kernel(f.dtype, cut.loop), [left.fill, right.fill, sums],
-                 [*words.values()], units, weight)
+    kernel = _kernel(product_text, f.dtype, cut.loop, tile_of(f.dtype.itemsize).lanes)
+    return _Step(kernel, [left.fill, right.fill, sums], [*words.values()], units,
+                 weight)
 
 
-@cache
-def _product_kernel(dtype: np.dtype, loop: InnerLoop) -> Entry:
-    return build("\n".join(product_text(dtype, loop, tile_of(dtype.itemsize).lanes)))
-
-
-@cache
-def _move_kernel(dtype: np.dtype) -> Entry:
-    return build("\n".join(move_text(dtype)))
-
-
-@cache
-def _split_kernel(dtype: np.dtype, columns: int) -> Entry:
-    return build("\n".join(split_text(dtype, columns)))
-
-
-@cache
-def _turn_kernel(dtype: np.dtype) -> Entry:
-    return build("\n".join(turn_text(dtype, square_lanes(dtype.itemsize))))
-
-
-@cache
-def _sum_kernel(dtype: np.dtype) -> Entry:
-    return build("\n".join(sum_text(dtype)))
+@once
+def _kernel(text: Callable[..., list[str]], *of: Any) -> Entry:
+    """The kernel of a text, of dtypes and what else it is written for."""
+    return build("\n".join(text(*of)))
