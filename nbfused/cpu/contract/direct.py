@@ -44,6 +44,7 @@ _KEPT = 1 << 24
 #: Columns of a factor up to which LLVM takes apart vectors of whole rows.
 _SPLIT = 8
 
+
 class _Operand(NamedTuple):
     """A factor as a kernel reads it: rows, strides to the next one and along the sums.
 

@@ -73,7 +73,7 @@ class Way:
     Attributes
     ----------
     form
-        Of a `InnerLoop`.
+        Of an `InnerLoop`.
     swapped
         Whether the product's right factor is the kernel's left one.
     copied
