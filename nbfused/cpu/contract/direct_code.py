@@ -59,7 +59,9 @@ class _Emitter(NarrowEmitter):
                 b.add(k, I64(part)), totals[part*size:(part + 1)*size])]
 
         size = len(targets)
-        initial = self._initial_sums(sums, targets, masks, first)
+        initial = self.initial(first, lambda: [
+            self.load(sums, target, masks[i % self.vectors])
+            for i, target in enumerate(targets)])
         end = b.sub(count, b.srem(count, I64(self.parts)))
         parts = self.repeat(
             I64(0), end, self.parts, initial + [self.zero]*size*(self.parts - 1),
@@ -71,26 +73,6 @@ class _Emitter(NarrowEmitter):
             totals = self.repeat(end, count, 1, totals, added)
         for i, (value, target) in enumerate(zip(totals, targets, strict=True)):
             self.store(value, sums, target, masks[i % self.vectors])
-
-    def _initial_sums(self, sums: Any, targets: list[Any], masks: list[Any],
-                      first: Any) -> list[Any]:
-        """The initial sums: zeros, or those in memory."""
-        b = self.builder
-        entry, more = b.block, b.append_basic_block("direct.more")
-        begin = b.append_basic_block("direct.begin")
-        b.cbranch(first, begin, more)
-        b.position_at_end(more)
-        loaded = [self.load(sums, target, masks[i % self.vectors])
-                  for i, target in enumerate(targets)]
-        b.branch(begin)
-        b.position_at_end(begin)
-        values = []
-        for value in loaded:
-            phi = b.phi(self.vector)
-            phi.add_incoming(self.zero, entry)
-            phi.add_incoming(value, more)
-            values.append(phi)
-        return values
 
 
 def _direct(kinds: Kinds) -> Any:

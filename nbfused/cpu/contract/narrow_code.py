@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ...support.llvm.masks import lanes_before, masked_load, masked_store
 from .tile_code import FLOATS, LINE, TileEmitter
 
 __all__ = ["I64", "KINDS", "Kinds", "NarrowEmitter"]
@@ -31,7 +32,6 @@ class NarrowEmitter(TileEmitter):
     def __init__(self, builder: Any, kinds: Kinds) -> None:
         super().__init__(builder, kinds[-1])
         self.kinds = kinds
-        self.zero = ir.Constant(self.vector, [0.0]*self.tile.lanes)
 
     def places(self, count: Any, most: int) -> list[Any]:
         """The first `most` rows, or columns; the last one for those beyond `count`."""
@@ -42,13 +42,7 @@ class NarrowEmitter(TileEmitter):
 
     def mask(self, count: Any, first: int = 0) -> Any:
         """The lanes of a vector, from number `first` on, before number `count`."""
-        b, lanes = self.builder, self.tile.lanes
-        kind = ir.VectorType(I64, lanes)
-        repeated = b.insert_element(ir.Constant(kind, ir.Undefined), count, _I32(0))
-        repeated = b.shuffle_vector(repeated, repeated, ir.Constant(
-            ir.VectorType(_I32, lanes), [0]*lanes))
-        return b.icmp_signed("<", ir.Constant(kind, [*range(first, first + lanes)]),
-                             repeated)
+        return lanes_before(self.builder, count, self.tile.lanes, first)
 
     def load(self, address: Any, index: Any, mask: Any = None,
              kind: str = "") -> Any:
@@ -59,8 +53,7 @@ class NarrowEmitter(TileEmitter):
         if mask is None:
             return self._widened(self.builder.load(place, align=size), kind)
         zero = ir.Constant(vector, [ir.Constant(element, 0)]*self.tile.lanes)
-        return self._widened(self._masked("load", vector, vector, place, _I32(size),
-                                          mask, zero), kind)
+        return self._widened(masked_load(self.builder, place, size, mask, zero), kind)
 
     def store(self, value: Any, address: Any, index: Any, mask: Any = None) -> None:
         """Store a vector, or those lanes that a mask has."""
@@ -68,8 +61,7 @@ class NarrowEmitter(TileEmitter):
         if mask is None:
             self.builder.store(value, place, align=self.itemsize)
         else:
-            self._masked("store", self.vector, ir.VoidType(), value, place,
-                         _I32(self.itemsize), mask)
+            masked_store(self.builder, value, place, self.itemsize, mask)
 
     def number(self, address: Any, index: Any) -> Any:
         """A number of the left factor in all lanes."""
@@ -165,12 +157,3 @@ class NarrowEmitter(TileEmitter):
         shift = ir.Constant(bits, [16]*lanes if many else 16)
         return b.bitcast(b.shl(b.zext(value, bits), shift),
                          self.vector if many else self.element)
-
-    def _masked(self, name: str, stored: Any, result: Any, *values: Any) -> Any:
-        """Call one of LLVM's masked functions of vectors."""
-        code = stored.element.intrinsic_name
-        full = f"llvm.masked.{name}.v{self.tile.lanes}{code}.p0"
-        module = self.builder.module
-        function = module.globals.get(full) or ir.Function(
-            module, ir.FunctionType(result, [v.type for v in values]), full)
-        return self.builder.call(function, values)

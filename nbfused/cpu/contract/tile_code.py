@@ -6,6 +6,7 @@ one, and adds: every sum is made in the order of ``k``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -31,6 +32,7 @@ class TileEmitter:
         self.element, self.itemsize = FLOATS[kind]
         self.tile = tile_of(self.itemsize)
         self.vector = ir.VectorType(self.element, self.tile.lanes)
+        self.zero = ir.Constant(self.vector, [0.0] * self.tile.lanes)
 
     def _at(self, address: Any, index: Any, target: Any) -> Any:
         """A pointer to an element of an array, or to a vector there."""
@@ -65,20 +67,20 @@ class TileEmitter:
             module, ir.FunctionType(self.vector, [self.vector] * 3), name)
         return self.builder.call(function, [a, b, total])
 
-    def _initial(self, sums: Any, stride: Any, first: Any) -> list[Any]:
-        """The initial sums: zeros, or those in memory."""
+    def initial(self, first: Any, load: Callable[[], list[Any]]) -> list[Any]:
+        """The initial sums: zeros if it is the `first` part of them, else loaded."""
         b = self.builder
-        entry, more = b.block, b.append_basic_block("tile.more")
-        begin = b.append_basic_block("tile.begin")
+        entry, more = b.block, b.append_basic_block("sums.more")
+        begin = b.append_basic_block("sums.begin")
         b.cbranch(first, begin, more)
         b.position_at_end(more)
-        loaded = [self._load(sums, p, self.vector) for p in self._places(stride)]
+        loaded = load()
         b.branch(begin)
         b.position_at_end(begin)
         values = []
         for value in loaded:
             phi = b.phi(self.vector)
-            phi.add_incoming(ir.Constant(self.vector, [0.0] * self.tile.lanes), entry)
+            phi.add_incoming(self.zero, entry)
             phi.add_incoming(value, more)
             values.append(phi)
         return values
@@ -115,7 +117,8 @@ class TileEmitter:
              first: Any, ahead: Any) -> None:
         """Emit the loop that adds `count` products to `sums`."""
         b = self.builder
-        initial = self._initial(sums, stride, first)
+        initial = self.initial(first, lambda: [
+            self._load(sums, p, self.vector) for p in self._places(stride)])
         entry, loop = b.block, b.append_basic_block("tile.loop")
         done = b.append_basic_block("tile.end")
         b.branch(loop)

@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ...support.llvm.masks import lanes_before, masked_load, masked_store
 from .tile import square_lanes
 
 __all__ = ["TRANSPOSES"]
@@ -94,7 +95,7 @@ class _Masked(_Emitter):
                 for p in self._places(source, stride)]
         for place, row in zip(self._places(target, width), self._transposed(rows),
                               strict=True):
-            self._call("store", ir.VoidType(), row, place, self._align(), mask)
+            self._masked_store(row, place, mask)
 
     def emit_any(self, source: Any, stride: Any, target: Any, width: Any, rows: Any,
                  columns: Any) -> None:
@@ -111,7 +112,7 @@ class _Masked(_Emitter):
                 self._places(target, width, b.sub(columns, _I64(1))),
                 self._transposed(loaded), strict=True)):
             mask = b.select(b.icmp_signed("<", _I64(c), columns), own, nothing)
-            self._call("store", ir.VoidType(), row, place, self._align(), mask)
+            self._masked_store(row, place, mask)
 
     def _places(self, address: Any, stride: Any, last: Any = None) -> list[Any]:
         """Pointers to the square's rows, up to the `last` one."""
@@ -124,29 +125,14 @@ class _Masked(_Emitter):
 
     def _mask(self, columns: Any) -> Any:
         """A truth value for each lane: whether there is such a column."""
-        b, lanes = self.builder, ir.VectorType(_I32, self.lanes)
-        count = b.insert_element(ir.Constant(lanes, ir.Undefined),
-                                 b.trunc(columns, _I32), _I32(0))
-        zeros = ir.Constant(lanes, [0] * self.lanes)
-        return b.icmp_signed("<", ir.Constant(lanes, [*range(self.lanes)]),
-                             b.shuffle_vector(count, count, zeros))
-
-    def _align(self) -> Any:
-        return ir.Constant(_I32, self.itemsize)
+        return lanes_before(self.builder, self.builder.trunc(columns, _I32), self.lanes)
 
     def _load(self, place: Any, mask: Any) -> Any:
-        vector = ir.VectorType(self.element, self.lanes)
-        return self._call("load", vector, place, self._align(), mask,
-                          ir.Constant(vector, ir.Undefined))
+        nothing = ir.Constant(ir.VectorType(self.element, self.lanes), ir.Undefined)
+        return masked_load(self.builder, place, self.itemsize, mask, nothing)
 
-    def _call(self, name: str, result: Any, *values: Any) -> Any:
-        """Call ``llvm.masked.load`` or ``llvm.masked.store``."""
-        kind = "i" if isinstance(self.element, ir.IntType) else "f"
-        full = f"llvm.masked.{name}.v{self.lanes}{kind}{8 * self.itemsize}.p0"
-        module = self.builder.module
-        function = module.globals.get(full) or ir.Function(
-            module, ir.FunctionType(result, [v.type for v in values]), full)
-        return self.builder.call(function, values)
+    def _masked_store(self, row: Any, place: Any, mask: Any) -> None:
+        masked_store(self.builder, row, place, self.itemsize, mask)
 
 
 def _square(kind: str, which: str) -> Any:
