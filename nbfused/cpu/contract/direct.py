@@ -38,10 +38,11 @@ from .tile import square_lanes, tile_of
 __all__ = ["bind_direct"]
 
 #: Bytes of sums and of copies up to which each thread keeps them: new memory of some
-#: megabytes takes longer than what is made there.
+#: megabytes takes longer than what is made there.  This one is not measured.
 _KEPT = 1 << 24
 
-#: Columns of a factor up to which LLVM takes apart vectors of whole rows.
+#: Columns of a factor up to which LLVM takes apart vectors of whole rows:
+#: benchmarks/notes/cpu.md#narrow-products.
 _SPLIT = 8
 
 

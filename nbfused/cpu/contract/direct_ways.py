@@ -1,13 +1,13 @@
 """The ways of making a narrow product: extents to read along, tile, units of work.
 
-All of that follows from the shapes and strides, so that the same product is the same
-sum for any number of threads.
+All of that follows from shapes, strides and the processor's vectors, so that the same
+product is the same sum for any number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import product
 from operator import itemgetter
 
@@ -16,7 +16,7 @@ import numpy as np
 from ...support.records import record
 from ..runtime.schedule import runs_alone
 from .direct_text import InnerLoop
-from .gemm import Factors
+from .gemm import LIGHT, Factors
 from .tile import registers, tile_of
 
 __all__ = ["Cut", "Way", "cut_of", "is_narrow", "way_of", "weight_of"]
@@ -26,11 +26,13 @@ __all__ = ["Cut", "Way", "cut_of", "is_narrow", "way_of", "weight_of"]
 #: benchmarks/notes/cpu.md#narrow-products.
 _NARROW, _SHORT, _SMALL, _RESULTS, _LONG = 64, 32, 1 << 19, 1 << 14, 1 << 12
 
-#: Rows up to which sums of many columns are kept in the cache, and products at once.
+#: Rows up to which sums of many columns are kept in the cache, and products at once;
+#: not measured.
 _STREAMED, _DEPTH = 3, 8
 
 #: Tiles of a unit of rows, bytes of its columns (whole pages of the right factor's
-#: rows; of streams as many as stay in the first-level cache), and columns of dots.
+#: rows; of streams as many as stay in the first-level cache), and columns of dots; of
+#: these the streams' are measured: benchmarks/notes/cpu.md#narrow-products.
 _TILES, _COLUMN_BYTES, _STREAM_BYTES, _DOTS = 8, 1 << 12, 1 << 14, 64
 
 #: Bytes that stay in the second-level cache while tiles of other rows are multiplied,
@@ -45,11 +47,13 @@ _DEPTHS = 256, 64
 #: benchmarks/notes/cpu.md#narrow-products.
 _CHUNKS, _UNITS = (1 << 9, 1 << 7), 16
 
-#: Multiplications, and numbers read, that take as long as an element of other kernels.
-_LIGHT, _READ = 16, 8
+#: Numbers read that take as long as an element of other kernels:
+#: benchmarks/notes/cpu.md#narrow-products.
+_READ = 8
 
 #: Instructions that copy a vector of a square, or a number, and that add up the lanes
-#: of a sum; the first is twice what it takes, as others wait for the copy.
+#: of a sum; the first is twice what it takes, as others wait for the copy.  Counted in
+#: the text, not measured, as what follows.
 _TURNED, _MOVED, _ADDED = 16, 4, 6
 
 #: Multiplications that a processor has under way.
@@ -125,7 +129,7 @@ def way_of(f: Factors, turned: bool) -> Way:
 
 def weight_of(m: int, n: int, k: int) -> int:
     """Elements of other kernels that take as long as a product."""
-    return m*n*k // _LIGHT + (m + n)*k // _READ
+    return m*n*k // LIGHT + (m + n)*k // _READ
 
 
 @record(frozen=True)
@@ -185,7 +189,7 @@ def _multiple(count: int, of: int) -> int:
     return -(-count // of)*of
 
 
-@cache
+@lru_cache(1024)
 def _best(form: str, m: int, n: int, lanes: int) -> tuple[float, int, int]:
     """The time of a product of each sum, and the tile that takes least.
 

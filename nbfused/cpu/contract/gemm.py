@@ -30,7 +30,7 @@ from ..runtime.workspace import WORKSPACE
 from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
 from .tile import tile_of
 
-__all__ = ["Epilogue", "Factors", "Multiply", "bind_product", "is_suitable"]
+__all__ = ["LIGHT", "Epilogue", "Factors", "Multiply", "bind_product", "is_suitable"]
 
 #: Bytes of a packed block of rows and of its sums: about a second-level cache.  Larger
 #: ones were the same: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
@@ -46,7 +46,7 @@ _LEAST = 48
 #: Multiplications that take as long as one element of other kernels, to decide whether
 #: to wake a thread: from 2²⁰ on.  At 96³ a helper gains 3 µs where it is idle and costs
 #: 2 where it is not: benchmarks/notes/cpu.md#threads.
-_LIGHT = 16
+LIGHT = 16
 
 #: Blocks for each thread, of which one that is late gets fewer; not measured.
 _SHARES = 2
@@ -178,7 +178,7 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
     changing = struct.Struct("=6q").pack
     units, begin = packs + blocks, factors.b_down * first * itemsize
     size = right + threads * slot
-    weight = factors.m * n * factors.k // (_LIGHT * units)
+    weight = factors.m * n * factors.k // (LIGHT * units)
     launch = bind_parallel(gemm.blocks, units, weight, 1)
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
