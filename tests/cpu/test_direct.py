@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from itertools import product
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.contract import launcher
+from nbfused.cpu.contract import launcher, matrices
 from nbfused.cpu.contract.direct_ways import Way, is_narrow, way_of
 from nbfused.cpu.contract.gemm import Factors
+from nbfused.cpu.runtime.objects import has_float16
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Contract
+from tests.cpu.skeletons import run_contract
 from tests.variants import sampled_together
 
 RNG = np.random.default_rng(0)
@@ -101,6 +106,45 @@ def test_batches_of_narrow_products(direct):
     assert np.allclose(half, a.astype("f2").astype("f8") @ b.astype("f2").astype("f8"),
                        rtol=2e-3, atol=0.1)
     assert not direct
+
+
+@pytest.mark.parametrize("dtype", ["f2", ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("extents", [(5, 7, 300), (300, 3, 70), (2, 300, 40),
+                                     (1, 1, 90), (40, 9, 12)], ids=str)
+def test_halves_are_read_as_they_lie(dtype, extents, direct):
+    m, n, k = extents
+    a, b = (RNG.integers(-1, 2, shape) for shape in ((m, k), (k, n)))
+    for lie in (np.ascontiguousarray, np.asfortranarray,
+                lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::-2, ::3][::-1]):
+        for other in (np.ascontiguousarray, np.asfortranarray):
+            got = ops.matmul(lie(a.astype(dtype)), other(b.astype(dtype)))
+            assert np.array_equal(got, (a @ b).astype(dtype))
+    assert not direct
+
+
+@pytest.mark.parametrize("converts", [has_float16(), False])
+def test_float16_is_packed_where_the_processor_does_not_convert_it(
+        converts, direct, monkeypatch):
+    packed = []
+    own = matrices.Factor.pack
+    monkeypatch.setattr(matrices, "has_float16", lambda: converts)
+    monkeypatch.setattr(matrices.Factor, "pack", lambda self, *given, **more: (
+        packed.append(self), own(self, *given, **more))[1])
+    a, b = RNG.integers(-1, 2, (5, 90)), RNG.integers(-1, 2, (90, 7))
+    plain = Contract("mk,kn->mn", parse(lambda acc: acc))
+    got = run_contract(plain, a.astype("f2"), b.astype("f2"))
+    assert np.array_equal(got, a @ b)
+    assert len(packed) == (0 if converts else 2)
+    assert not direct
+
+
+@pytest.mark.parametrize("columns", range(1, 10))
+def test_short_rows_are_taken_apart(columns):
+    """The factor of few columns is copied along the sums, by its rows or in squares."""
+    a, b = RNG.integers(-4, 5, (300, 70)), RNG.integers(-4, 5, (70, columns))
+    for side in (1, 3):  # of more columns than are read
+        lies = np.repeat(b, side, 1)[:, ::side].astype("f4")
+        assert np.array_equal(ops.matmul(a.astype("f4"), lies), a @ b)
 
 
 def test_how_factors_are_read():
