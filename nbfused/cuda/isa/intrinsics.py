@@ -240,6 +240,46 @@ def divide(typing: Any, a: Any, b: Any) -> Any:
     return types.int64(types.int64, types.int64), codegen
 
 
+@intrinsic
+def short(typing: Any, a: Any) -> Any:
+    """An integer of 32 bits, which takes arithmetic of 32 bits to compute."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.sext(builder.trunc(values[0], _I32), _I64)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def inverse(typing: Any, b: Any) -> Any:
+    """The inverse of ``0 < b < 2**32`` that `divide_short` multiplies by."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        short = builder.trunc(values[0], _I32)
+        return builder.zext(builder.udiv(_I32(-1), short), _I64)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def divide_short(typing: Any, a: Any, b: Any, by: Any) -> Any:
+    """``a // b`` of integers from 0 on below 2**32, `by` being the inverse of `b`.
+
+    The high half of a product, which is the quotient or 1 less, and a correction: less
+    than half of what a division takes (benchmarks/notes/memory.md#short-divisions).
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        short, divisor = (builder.trunc(v, _I32) for v in values[:2])
+        high = builder.lshr(builder.mul(builder.zext(short, _I64), values[2]), _I64(32))
+        less = builder.trunc(high, _I32)
+        left = builder.sub(short, builder.mul(less, divisor))
+        more = builder.zext(builder.icmp_unsigned(">=", left, divisor), _I32)
+        return builder.zext(builder.add(less, more), _I64)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
 #: How thread-local memory holds the computing dtypes.
 _STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()
            if t.computed == t.dtype}
@@ -289,7 +329,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         **{name: _unary(u16, getattr(types, kind), emit) for name, (kind, emit)
            in from_wide(_to_f16, _to_bf16(arch)).items()},
         **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},
-        "divide": divide, **rough_namespace(),
+        "divide": divide, "divide_short": divide_short, "inverse": inverse,
+        "short": short, **rough_namespace(),
         **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
            if arch[0] == 9 else {}),
         **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),

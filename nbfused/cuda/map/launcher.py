@@ -28,6 +28,10 @@ THREADS = 128
 TILE_THREADS = 256
 #: Gathers of an element from which their lines are used again, if that is soon.
 SEVERAL = 2
+#: Elements that 31 bits number, and elements of a row from which its place in more than
+#: two loops is better found once for several of them:
+#: benchmarks/notes/memory.md#short-divisions.
+SHORT, LONGER = 1 << 31, 1024
 
 
 class MapLauncher:
@@ -38,6 +42,8 @@ class MapLauncher:
         self._general, self._vector = (
             MapText(name, typed, signature, vector=v, threads=THREADS)
             for v in (False, True))
+        self._near = MapText(name, typed, signature, vector=False, threads=THREADS,
+                             near=True)
         self._variants: list[MapText] = []
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
@@ -83,9 +89,21 @@ class MapLauncher:
         return self._strided(call)
 
     def _single(self, call: Call) -> MapText:
-        """Elements one by one: by rows where there are several, and long ones."""
-        rows = len(call.shape) > 1 and call.shape[-1] >= LONG
-        return self._rows(call) if rows and self._short else self._general
+        """Elements one by one, or by rows where their places take longer to find."""
+        loops, columns = len(call.shape), call.shape[-1]
+        near = loops > 1 and self._reach(call) < SHORT
+        if near and (loops == 2 or columns < LONGER):
+            return self._near
+        if loops > 1 and columns >= LONG and self._short:
+            return self._rows(call)
+        return self._near if near else self._general
+
+    def _reach(self, call: Call) -> int:
+        """Elements from an operand's first to its last, at most."""
+        return max(prod(call.shape), *(
+            sum((n - 1)*abs(s) for n, s in zip(call.shape, call.strides[o.at],
+                                               strict=True))
+            for o in self._general.looped))
 
     def _rows(self, call: Call) -> RowsText:
         """The kernel by rows."""

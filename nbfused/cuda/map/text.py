@@ -22,6 +22,7 @@ from ..text.source import (
     decoded,
     encoded,
     evaluate,
+    inverses,
     is_wide,
     offsets,
 )
@@ -54,14 +55,19 @@ class MapText(MapLayout):
         Accesses of each operand that a thread starts before it uses the first: of
         neighbours with `vector`, else of elements that lie a block's threads apart.
         None: as many as a rule says.
+    near
+        The general kernel where 31 bits number all elements: its offsets take half of
+        the instructions, benchmarks/notes/memory.md#short-divisions.
     """
 
     #: Blocks that the registers of a multiprocessor should suffice for; 0: no wish.
     resident = 0
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
-                 vector: bool, threads: int, repeat: int | None = None) -> None:
+                 vector: bool, threads: int, repeat: int | None = None,
+                 near: bool = False) -> None:
         super().__init__(typed, signature)
+        self.near = near
         self.signature, self.vector = signature, vector
         self._name, self.threads = name, threads
         width = width_of(self.unit) if vector else repeat or SCATTERED
@@ -70,7 +76,8 @@ class MapText(MapLayout):
         self.width = 1 if scatters else affordable(typed.function, width)
         self.repeat = 1 if scatters or not vector else repeat or self._repeat()
         self.calls = calls_for(self.outputs)
-        self.name = kernel_name(name, "map", "vector" if vector else "general")
+        self.name = kernel_name(
+            name, "map", "vector" if vector else "near" if near else "general")
 
     def __str__(self) -> str:
         if not self.vector:
@@ -208,9 +215,12 @@ class MapText(MapLayout):
         out(f"index = i64(cuda.blockIdx.x)*{self.threads*self.width}"
             " + i64(cuda.threadIdx.x)")
         last = (self.width - 1)*self.threads
+        if self.near:
+            inverses(out, self.extents)
         with out.block(f"if index + {last} < size:"):
             flat = [f"index + {k*self.threads}" for k in range(self.width)]
-            places = [offsets(out, f"({i})", self.extents, self.looped, 0, f"o{k}_")
+            places = [offsets(out, f"({i})", self.extents, self.looped, 0, f"o{k}_",
+                              short=self.near)
                       for k, i in enumerate(flat)]
             arguments = []
             for k, i in enumerate(flat):
@@ -230,7 +240,7 @@ class MapText(MapLayout):
 
     def _element(self, out: Source, j: str) -> None:
         """Load, evaluate and store a single element."""
-        at = offsets(out, j, self.extents, self.looped, 0, "t")
+        at = offsets(out, j, self.extents, self.looped, 0, "t", short=self.near)
         loads = {p: f"{o.pointer}[{at[o.at]}]" for p, o in self.loaded}
         value, = self._evaluate(out, [(loads, j)], "t")
         for o, text in zip(self.results, value, strict=True):

@@ -12,7 +12,7 @@ from ..text.source import decoded
 from .scope import RowScope
 from .sums import own_columns
 
-__all__ = ["LARGE", "Body", "Bulk", "Elements", "Kept", "Reloaded", "Staged"]
+__all__ = ["LARGE", "Apart", "Body", "Bulk", "Elements", "Kept", "Reloaded", "Staged"]
 
 #: What is printed for a few columns: which of the lane's accesses it is if that is
 #: known, the columns, and the inputs at each.
@@ -333,3 +333,34 @@ class Bulk(Kept):
             self._load_along(self.along, access)
         out("cuda.syncthreads()", "barrier_until(arrived, i64(0), i64(0))")
         self._near()
+
+
+class Apart(Kept):
+    """A lane's elements are loaded one by one, before the first stage, into registers.
+
+    For rows that begin anywhere, or whose elements are no neighbours in memory.
+    """
+
+    def __init__(self, scope: RowScope) -> None:
+        super().__init__(scope)
+        self.along = []  # their loads begin at whole accesses
+
+    def load(self) -> None:
+        """Load the lane's elements; one that is outside takes the row's first."""
+        if self.last:
+            self.out(f"most = {self.starts[-1]} if last else i64(0)")
+        for access, column in enumerate(self.starts):
+            inside = self._wanted(access) == "True"
+            self.out(*(f"x{o.at}_{access}_0 = {o.pointer}["
+                       f"{self.place(o, column if inside else 'most')}]"
+                       for o in self.text.apart))
+
+    def _one(self, access: int, names: Sequence[str], body: Body) -> None:
+        """One element of each lane."""
+        self.access, column = access, self.starts[access]
+        here = {n: o for n, o in self.text.inputs.items() if o in self.text.apart}
+        with self.out.block(f"if {self._wanted(access)}:"):
+            (values,) = self.at([n for n in names if n not in here], [column])
+            values |= {n: self._decoded(o, *self.parts(o))
+                       for n, o in here.items() if n in names}
+            body(access, [column], [values])

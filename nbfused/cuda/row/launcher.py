@@ -128,6 +128,9 @@ class RowLauncher:
                     return replace(kept, lasting=not kept.resident
                                    and self._large(call, where),
                                    bulk=bulk, held=kept.held or bulk)
+        if not vector and columns < 1 << 32:
+            for apart in text.plans_apart(columns, BLOCK):
+                return apart
         ragged = not vector and text.could_rag
         vector = vector or ragged
         sums = "shared" if text.columns else ""

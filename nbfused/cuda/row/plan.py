@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...support.records import record
 from ..text.states import WARP
 
-__all__ = ["RowPlan", "Share", "kept_plans", "suffice"]
+__all__ = ["RowPlan", "Share", "kept_plans", "plans_apart", "suffice"]
 
 
 @record(frozen=True)
@@ -64,6 +64,10 @@ _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64
            Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
            Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
            Share(512, 8, 8, 64, 512))
+#: The same for rows of which every element is loaded by itself, see `elements.Apart`:
+#: benchmarks/notes/rows.md#elements-one-by-one.
+_APART = (Share(8, 1, 4), Share(16, 1, 8), Share(32, 1, 16), Share(128, 1, 8),
+          Share(256, 1, 8), Share(512, 1, 8), Share(1024, 1, 8))
 #: Accesses of a multiprocessor's lanes that should be on their way together where rows
 #: come to shared memory, its registers, the most that a lane should have of these, and
 #: how many of a lane's are not for elements or columns' values.
@@ -212,6 +216,23 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
                           share.cluster, sums, share.resident, block, share.staged,
                           held=held > 0 and room and share.resident > 0
                           and not share.staged)
+
+
+def plans_apart(columns: int, registers: int, block: int) -> Iterator[RowPlan]:
+    """Plans that keep single elements in registers, best first.
+
+    Parameters
+    ----------
+    columns
+        Elements of a row.
+    registers
+        That one column costs each lane.
+    """
+    for share in _APART:
+        kept = -(-columns // share.lanes)
+        if kept <= share.most and kept*registers <= share.registers:
+            yield RowPlan(share.lanes, False, kept, kept*share.lanes == columns,
+                          block=block)
 
 
 def suffice(plan: RowPlan, each: int) -> bool:

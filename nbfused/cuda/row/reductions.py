@@ -152,7 +152,7 @@ def reductions(scope: RowScope, elements: Elements,
 
 
 def _single(scope: RowScope, elements: Elements, at: int) -> Single:
-    if isinstance(elements, Kept):
+    if isinstance(elements, Kept) and elements.width > 1:
         found = _extreme(scope, scope.typed.stages[at])
         if found:
             return Extreme(scope, elements, at, *found)
@@ -167,7 +167,7 @@ def _extreme(scope: RowScope,
         return None
     (combined,), (result,) = merge.body.statements, element.body.yields
     o = scope.text.inputs.get(str(result))
-    if o not in scope.text.kept or o.dtype.name not in _KINDS or scope.text.width < 2:
+    if o not in scope.text.kept or o.dtype.name not in _KINDS:
         return None
     if not isinstance(combined, Let) or combined.op not in ("max", "min") or (
             set(combined.args) != set(merge.params)):

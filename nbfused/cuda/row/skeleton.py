@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..runtime.compile import Kernel
 from ..text.skeletons import skeleton
 from ..text.source import Source, is_wide
-from .elements import LARGE, Bulk, Elements, Kept, Reloaded, Staged
+from .elements import LARGE, Apart, Bulk, Elements, Kept, Reloaded, Staged
 from .plan import RowPlan
 from .results import Results
 from .scope import RowScope
@@ -64,7 +64,7 @@ def _elements(scope: RowScope) -> Elements:
     if plan.bulk:
         return Bulk(scope)
     if plan.kept:
-        return Kept(scope)
+        return Kept(scope) if plan.vector else Apart(scope)
     return Streamed(scope) if plan.ahead else Reloaded(scope)
 
 
@@ -198,7 +198,8 @@ def _blocks(scope: RowScope) -> int:
         little = scope.text.once() and \
             plan.ahead*scope.text.registers() <= FEW // 2
         return (STREAMING if little else BUSY) // plan.threads
-    registers = plan.kept*scope.text.registers()
+    each = scope.text.registers() if plan.vector else scope.text.registers_apart()
+    registers = plan.kept*each
     if plan.lanes >= LARGE and 0 < registers <= FEWER:
         return FULL // plan.threads
     return BUSY // plan.threads if 0 < registers <= FEW else 0

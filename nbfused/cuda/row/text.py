@@ -12,7 +12,7 @@ from ...specs import TypedRow
 from ...specs.fusion.row_forms import online, points
 from ...support.records import record
 from .cluster import ClusterSlots, slot_bytes
-from .plan import RowPlan, kept_plans, suffice
+from .plan import RowPlan, kept_plans, plans_apart, suffice
 
 __all__ = ["Pass", "RowText"]
 
@@ -58,6 +58,9 @@ class RowText(RowLayout):
         self.along = [o for n, o in self.inputs.items() if self.kinds[n] == "column"
                       and o.code == "1" and o.dtype.kind != "c"
                       and o.dtype.itemsize*self.width >= LEAST]
+        #: The same where elements are loaded one by one, wherever they lie.
+        self.apart = [o for n, o in self.inputs.items() if o in self.elements
+                      and o.code != "0" and n in self._reads()]
         self.could_keep = self.could_vector and all(
             o.dtype.itemsize*self.width >= LEAST and o.dtype.kind != "c"
             for o in self.kept)
@@ -120,6 +123,10 @@ class RowText(RowLayout):
         sums = sum(self.accumulators[k].itemsize for k in self.columns)
         return max(1, self.width*(elements + sums)//4)
 
+    def registers_apart(self) -> int:
+        """The same of each element that is loaded by itself."""
+        return sum(max(4, o.dtype.itemsize)//4 for o in self.apart)
+
     def brought(self, plan: RowPlan) -> bool:
         """Whether the copy engine may bring rows: see `elements.Bulk`."""
         whole = all(o.dtype.itemsize*self.width % 16 == 0 for o in self.kept)
@@ -143,6 +150,14 @@ class RowText(RowLayout):
                 summed if len(self.levels()) == 1 and not self.points else None,
                 len(self.kept), self._along(), self.width):
             if found.kept*self.width*self._length() <= LONGEST:
+                yield found
+
+    def plans_apart(self, columns: int, block: int) -> Iterator[RowPlan]:
+        """Kernels that read rows once, element by element, best first."""
+        if self.sums or self.once() or any(o.dtype.kind == "c" for o in self.apart):
+            return
+        for found in plans_apart(columns, self.registers_apart(), block):
+            if found.kept*self._length() <= LONGEST:
                 yield found
 
     def _length(self) -> int:

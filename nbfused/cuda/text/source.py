@@ -24,7 +24,7 @@ from ..runtime.compile import DESCRIPTOR, Kernel
 from .branches import flattened
 
 __all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
-           "encoded", "evaluate", "is_wide", "number", "offsets", "printed",
+           "encoded", "evaluate", "inverses", "is_wide", "number", "offsets", "printed",
            "statements_of"]
 
 #: Statements that are worth the time to compile them.
@@ -166,9 +166,14 @@ def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str
                       prefix=prefix, calls=calls)
 
 
+def inverses(out: Source, extents: Sequence[str]) -> None:
+    """Name the inverses of extents that `offsets` divides short indices by."""
+    out(*(f"inverse{k} = inverse({extent})" for k, extent in enumerate(extents) if k))
+
+
 def offsets(out: Source, index: str, extents: Sequence[str],
             operands: Sequence[Operand], first: int, prefix: str, *,
-            inner: str | None = None) -> dict[int, str]:
+            inner: str | None = None, short: bool = False) -> dict[int, str]:
     """The element offset of each operand at a flat C-order index.
 
     Parameters
@@ -183,13 +188,19 @@ def offsets(out: Source, index: str, extents: Sequence[str],
         Makes names unique.
     inner
         Text of the innermost coordinate's multiplier (elements per step), if not 1.
+    short
+        The index and all offsets have 31 bits; `inverses` has named what divides
+        faster then.
     """
     if not extents:
         return {operand.at: "i64(0)" for operand in operands}
     rest, places = index, []
     for loop in range(len(extents) - 1, 0, -1):
-        out(f"{prefix}q{loop} = divide({rest}, {extents[loop]})",
-            f"{prefix}c{loop} = {rest} - {prefix}q{loop}*{extents[loop]}")
+        extent = extents[loop]
+        quotient = f"divide_short({rest}, {extent}, inverse{loop})" if short else \
+            f"divide({rest}, {extent})"
+        out(f"{prefix}q{loop} = {quotient}",
+            f"{prefix}c{loop} = {rest} - {prefix}q{loop}*{extent}")
         places.append((loop, f"{prefix}c{loop}"))
         rest = f"{prefix}q{loop}"
     places.append((0, rest))
@@ -203,5 +214,6 @@ def offsets(out: Source, index: str, extents: Sequence[str],
             scaled = f"({place})*{inner}" if innermost and inner else place
             terms.append(scaled if innermost and operand.code == "1"
                          else f"({scaled})*{operand.stride(first + loop)}")
-        found[operand.at] = " + ".join(terms) or "i64(0)"
+        at = " + ".join(terms) or "i64(0)"
+        found[operand.at] = f"short({at})" if short else at
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import nbfused as nf
 from nbfused import ops
@@ -45,6 +46,27 @@ def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():
     (name,) = names(lambda: ops.multiply(np.ascontiguousarray(x[..., even]),
                                          np.ascontiguousarray(y[..., even])))
     assert name == "multiply_map_vector"
+
+
+def test_places_within_31_bits_are_found_by_short_divisions():
+    needs_compiler()
+    x, y = np.zeros((96, 27), np.float32), np.zeros((96, 1), np.float32)
+    assert names(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
+    x, y = np.zeros((11, 46, 71), np.float32), np.zeros((11, 1, 71), np.float32)
+    assert names(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
+    far = as_strided(np.zeros(40, np.float32), (3, 27), (1 << 33, 4))
+    assert names(lambda: ops.multiply(far, y[0, :, :27])) == ["multiply_map_general"]
+
+
+def test_a_short_quotient_is_corrected_at_most_once():
+    rng = np.random.default_rng(0)
+    for by in [1, 2, 3, 27, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1,
+               *map(int, rng.integers(1, 1 << 32, 40))]:
+        for a in [0, by - 1, by, by + 1, (1 << 32) - 1, (1 << 32)//by*by - 1,
+                  *map(int, rng.integers(0, 1 << 32, 40))]:
+            if 0 <= a < 1 << 32:
+                inverse = ((1 << 32) - 1)//by
+                assert a//by - (a*inverse >> 32) in (0, 1)
 
 
 def test_gradients_that_are_one_array_are_copied_in_one_launch():

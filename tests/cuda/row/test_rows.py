@@ -12,7 +12,7 @@ from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda.row import skeleton
 from nbfused.cuda.row.launcher import RowLauncher
-from nbfused.cuda.row.plan import RowPlan, kept_plans
+from nbfused.cuda.row.plan import RowPlan, kept_plans, plans_apart
 from nbfused.cuda.row.streamed import AHEAD, lanes_once
 from nbfused.cuda.row.text import RowText
 from nbfused.cuda.runtime import compile
@@ -43,6 +43,30 @@ def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
     assert plan(16032).cluster == 8
     assert plan(16).groups == 32
     assert plan(8192).groups == 1
+
+
+def test_rows_that_begin_anywhere_are_kept_element_by_element():
+    found = [next(plans_apart(columns, 1, 256), None)
+             for columns in (31, 32, 33, 223, 512, 4095, 8192, 8193)]
+    assert [p and (p.lanes, p.kept, p.even) for p in found] == [
+        (8, 4, False), (8, 4, True), (16, 3, False), (32, 7, False), (32, 16, True),
+        (512, 8, False), (1024, 8, True), None]
+    assert next(plans_apart(512, 2, 256)).lanes == 32
+    assert next(plans_apart(512, 8, 256)).lanes == 128  # registers
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", [ops.softmax, ops.log_softmax, ops.layer_norm,
+                                      ops.rms_norm])
+def test_rows_that_begin_anywhere_are_read_once(function, dtype):
+    """Each lane loads an element of x at a time, and nothing spills."""
+    needs_numba()
+    x = np.zeros((40, 223), dtype)
+    (kernel,) = kernels(lambda: function(x))
+    assert "x0_6_0 = p0[base0 + most]" in kernel.text
+    assert kernel.text.count("= p0[") == 7
+    _, said = assembled(kernel)
+    assert said is None or registers(said)[1] == 0
 
 
 @pytest.mark.parametrize(("accesses", "lanes"), [

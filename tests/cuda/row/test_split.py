@@ -23,8 +23,9 @@ F32, I64 = np.dtype(np.float32), np.dtype(np.int64)
 BFLOAT16 = nf.arrays.BFLOAT16
 
 
-def facts(rows, columns, *, kept=False, neighbours=0, sums=False, blocks=None):
-    return Facts(rows, columns, columns // 2048, kept, neighbours, 4,
+def facts(rows, columns, *, kept=False, apart=False, neighbours=0, sums=False,
+          blocks=None):
+    return Facts(rows, columns, columns // 2048, kept, apart, neighbours, 4,
                  rows if blocks is None else blocks, 132, sums)
 
 

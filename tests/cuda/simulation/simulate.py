@@ -99,6 +99,10 @@ class Beyond:
                        for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         self._columns()
+        cube = self.floats(20, 3, 33)
+        for other in (cube[:, :1], cube[:1], cube[:, :, :1], cube[:, ::-1, ::-1]):
+            check("places of operands with other strides", nf.ops.add(cube, other),
+                  cube + other)
         table, at = self.floats(5, 150), np.array([[3, -1, 0], [0, 4, 4]])
         check("rows that are gathered", nf.ops.take(table, at), table[at])
         v, g = nf.Variable(table, requires_grad=True), self.floats(2, 3, 150)
@@ -152,6 +156,10 @@ class Beyond:
                        cotangent.sum(0))
             e = np.exp(x - x.max(1, keepdims=True))
             self.check(f"softmax of {columns}", nf.ops.softmax(x),
+                       e/e.sum(1, keepdims=True))
+        for x in (self.floats(9, 140)[:, ::2], self.floats(70, 9).T):
+            e = np.exp(x - x.max(1, keepdims=True))
+            self.check("softmax of elements that lie apart", nf.ops.softmax(x),
                        e/e.sum(1, keepdims=True))
         long = self.floats(3, 1600)
         g = [nf.Variable(a, requires_grad=True) for a in (long, long[0])]

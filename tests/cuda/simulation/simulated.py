@@ -118,6 +118,12 @@ def _stream(width):
     return stream
 
 
+def _divide_short(a, b, by):
+    """As the kernel computes it: the inverse's product, corrected once."""
+    less = int(a)*int(by) >> 32
+    return np.int64(less + (int(a) - less*int(b) >= int(b)))
+
+
 def _until_aligned(width):
     def until_aligned(pointer, index):
         return -(pointer.address//pointer.dtype.itemsize + index) % width
@@ -232,6 +238,8 @@ def namespace():
         **{name: OPS[op] for (op, _), name in DIVISION_CALLS.items()},
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
+        "inverse": lambda b: np.int64(0xffffffff // int(b)),
+        "divide_short": _divide_short, "short": lambda a: np.int64(np.int32(a)),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
            for name, dtype in LOCALS.items()},
         **{f"{name}_pairs_{kind}": _pairs(function, dtype)

@@ -36,6 +36,9 @@ FEW_COLUMNS = 8
 #: Bytes of a row's inputs, and elements, up to which a block's rows pass through shared
 #: memory, and elements up to which lanes that keep a row idle: estimates, as before.
 TILED, LONGEST, IDLE = 520, 128, 8
+#: The same number where lanes keep single elements:
+#: benchmarks/notes/rows.md#elements-one-by-one.
+IDLE_APART = 32
 
 
 @record(frozen=True)
@@ -49,7 +52,9 @@ class Facts:
     accesses
         Of a lane, along a row.
     kept
-        Whether the row's elements are read once, into registers.
+        Whether the row's elements are read once, by whole accesses into registers.
+    apart
+        The same, one by one.
     neighbours
         Rows whose elements are neighbours in memory, where those of a row are not; 0
         where those of a row are nearer.
@@ -73,6 +78,7 @@ class Facts:
     columns: int
     accesses: int
     kept: bool
+    apart: bool
     neighbours: int
     width: int
     blocks: int
@@ -110,7 +116,8 @@ RULES = (
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
          lambda f: f.dense and f.rows >= SEVERAL and 1 < f.columns <= LONGEST
-         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
+         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)
+         and (not f.apart or f.columns <= IDLE_APART)),
     Rule("thread", "many short rows side by side: threads read neighbours, and a row "
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
@@ -135,7 +142,8 @@ def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts
     aside, along = (sum(abs(call.strides[o.at][loop]) for o in elements)
                     for loop in (-2, -1))
     return Facts(
-        rows, columns, columns // (width*plan.lanes*plan.cluster), plan.kept > 0,
+        rows, columns, columns // (width*plan.lanes*plan.cluster),
+        plan.vector and plan.kept > 0, not plan.vector and plan.kept > 0,
         call.shape[-2] if aside < along else 0,
         sum(o.dtype.itemsize for o in text.elements),
         -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums),
