@@ -1,9 +1,12 @@
 """erf and erfc as branch-free LLVM code.
 
-Those of float32 have the form of N. Juffa's published approximations.
+erf of float32 and erfc of float64 have the form of N. Juffa's published approximations;
+the polynomial for erfc of float32 is a fit to its values (mpmath), 0.34 units at most.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ...support.records import record
 from .exponentials import at_least, exp, expm1_of_rest, reduce_range, scale
@@ -20,8 +23,7 @@ class _Coefficients:
     """Polynomial coefficients for one floating format, highest degree first."""
 
     erf: tuple[float, ...]  # erf(x)/x - 1 in x**2, |x| <= 0.93 or 1
-    erfc: tuple[float, ...]  # (1 + 2*a)*exp(a*a)*erfc(a) - 1 in (a - c)/(a + c)
-    centre: float  # the c of that, for a > 0.6
+    erfc: tuple[float, ...]  # see `_scaled_single` and `_scaled_double`
     least: float  # erfc of more is 0
     normal: float  # exp of more is normal, and a 100th of it
 
@@ -29,10 +31,10 @@ class _Coefficients:
 _SINGLES = _Coefficients(
     (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
      1.28379166e-1),
-    (-0.0014706323775002285, 0.0010494935239630247, 0.008770371445114365,
-     -0.007995592121576849, -0.05423021268342959, 0.16404883461941336,
-     -0.16602978541824026, -0.0927637861697638, 0.27697837598724895),
-    2.0, 10.0546875, -80.0)
+    (0.00032910952, 0.000755994173, -0.000180604242, -0.00248234905, -0.00387912639,
+     -0.00117777137, 0.00960433763, 0.0253879968, 0.0139021063, -0.0955559015,
+     -0.237680689, 0.85516715),
+    10.0546875, -80.0)
 
 _DOUBLES = _Coefficients(
     (5.960685338520971e-11, -1.137495573607015e-09, 1.466032872274226e-08,
@@ -48,7 +50,7 @@ _DOUBLES = _Coefficients(
      -0.02377051491928572, 0.06830802734352127, -0.11927366341528375,
      0.12964515870277138, -0.04756229435345108, -0.13562110612458125,
      0.25300805826972966),
-    3.0, 27.25, -700.0)
+    27.25, -700.0)
 
 #: log(1 - erf(x)), 1 <= x <= 5.95, in float64.
 _LOG_ERFC = (
@@ -107,26 +109,56 @@ def _erfc(x: Number, form: _Coefficients, square: Number, lacking: Number) -> Nu
     """``erfc(x)`` from ``x*x``, given as a rounded product and its error."""
     a = x.abs()
     tail = _tail(a, form, square, lacking)
-    y = horner(form.erf, x*x)
-    middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
-    result = select(a < 0.65, middle, select(x < 0.0, 2.0 - tail, tail))
-    return select(x.equals(x), result, x)
+    result = select(x < 0.0, 2.0 - tail, tail)
+    if form is _DOUBLES:
+        y = horner(form.erf, x*x)
+        middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
+        return select(a < 0.65, middle, result)
+    return result
 
 
 def _tail(a: Number, form: _Coefficients, s: Number, lacking: Number) -> Number:
-    """``1 - erf(a)`` of a positive number that is not small."""
-    r = 1.0/(a + form.centre)
-    q = fma(r, constant(a, -2.0*form.centre), 1.0)
-    t = fma(q + 1.0, constant(a, -form.centre), a)
-    q = fma(r, fma(-a, q, t), q)
-    p = horner(form.erfc, q)
-    r = 1.0/fma(a, constant(a, 2.0), 1.0)
-    q = fma(p, r, r)
-    e = fma(fma(q, -a, 0.5), constant(a, 2.0), p - q)
-    r = fma(e, r, q)
+    """``1 - erf(a)`` of a positive number; in float64 of one that is not small."""
+    r, more = (_scaled_double if form is _DOUBLES else _scaled_single)(a, form.erfc)
     low = at_least(-s, format_of(a).log_least)
     parts = reduce_range(low)
     y = expm1_of_rest(parts.rest)
     y = fma(-lacking, y + 1.0, y)  # exp(-a*a) = (1 + y)*2**n
-    r = scale(fma(r, y, r), parts.power, low < form.normal)
+    r = r + fma(r, y, fma(more, y, more))
+    r = scale(r, parts.power, low < form.normal)
     return select(a > form.least, 0.0, r)
+
+
+def _scaled_single(a: Number, coefficients: Sequence[float]) -> tuple[Number, Number]:
+    """``exp(a*a)*erfc(a)``: ``1/(a + 1)`` times a polynomial in ``(a-1)/(a+1)``.
+
+    A number and what it lacks.  One division, as the rounding errors of the sum and of
+    the quotient are known.
+    """
+    total = a + 1.0
+    rest = a - (total - 1.0)
+    r = 1.0/total
+    q = _quotient(a, r, 1.0)
+    *inner, last = coefficients
+    p = horner(inner, q)
+    high = fma(p, q, last)
+    low = fma(p, q, last - high)
+    y = r*high
+    return y, fma(-y, rest, fma(-y, total, high) + low)*r
+
+
+def _scaled_double(a: Number, coefficients: Sequence[float]) -> tuple[Number, Number]:
+    """The same, ``a > 0.6``: ``1/(1 + 2*a)`` times 1 and a polynomial."""
+    q = _quotient(a, 1.0/(a + 3.0), 3.0)
+    p = horner(coefficients, q)
+    r = 1.0/fma(a, constant(a, 2.0), 1.0)
+    q = fma(p, r, r)
+    e = fma(fma(q, -a, 0.5), constant(a, 2.0), p - q)
+    return q, e*r
+
+
+def _quotient(a: Number, r: Number, centre: float) -> Number:
+    """``(a - centre)/(a + centre)`` with the inverse `r` of the sum, corrected."""
+    q = fma(r, constant(a, -2.0*centre), 1.0)
+    t = fma(q + 1.0, constant(a, -centre), a)
+    return fma(r, fma(-a, q, t), q)
