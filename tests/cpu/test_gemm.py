@@ -106,14 +106,26 @@ def test_not_a_number_stays_where_it_is():
 
 def test_which_products_suit():
     single, half = np.dtype("f4"), np.dtype("f2")
-    assert is_suitable(single, 1024, 1024, 1024)
-    assert not is_suitable(half, 1024, 1024, 1024)
-    assert not is_suitable(single, 1 << 20, 1 << 20, 4)
-    assert not is_suitable(single, 16, 16, 16)
-    assert not is_suitable(single, 4, 4, 4000)
-    assert not is_suitable(single, 1, 100, 0)
-    assert not is_suitable(single, 1, 1 << 12, 1 << 12)
-    assert not is_suitable(single, 64, 64, 1 << 20)
+    assert is_suitable(single, 1024, 1024, 1024, False)
+    assert not is_suitable(half, 1024, 1024, 1024, False)
+    assert not is_suitable(single, 1 << 20, 1 << 20, 4, False)
+    assert not is_suitable(single, 16, 16, 16, False)
+    assert is_suitable(single, 16, 16, 16, True)  # BLAS packs it as well
+    assert not is_suitable(single, 4, 4, 4000, False)
+    assert not is_suitable(single, 1, 100, 0, False)
+    assert not is_suitable(single, 1, 1 << 12, 1 << 12, False)
+    assert not is_suitable(single, 64, 64, 1 << 20, False)
+
+
+def test_strided_factors_are_packed_by_the_kernel(monkeypatch):
+    """BLAS would need a copy of them, by a launch of its own."""
+    blas = "nbfused.cpu.contract.launcher._multiply"
+    monkeypatch.setattr(blas, lambda *args: pytest.fail("BLAS"))
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, s).astype("f4") for s in ((67, 88), (44, 394)))
+    for x in (a[:, ::2], a[::-1, 43::-1]):
+        for y in (b[:, ::2], b[:, 1::2], b[::-1, 196::-1]):
+            assert np.array_equal(ops.matmul(x, y), x @ y)
 
 
 def test_a_tile_fits_the_registers():

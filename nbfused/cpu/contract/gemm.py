@@ -39,9 +39,9 @@ _BLOCK_BYTES = 1 << 20
 #: Bytes of the right factor that are packed at once; not measured.
 _PACKED_BYTES = 1 << 23
 
-#: Least rows, columns and inner extent: below, packing costs more than it saves:
-#: benchmarks/notes/cpu.md#products-on-the-cpu.
-_LEAST = 48
+#: Least rows, columns and inner extent: below, packing costs more than it saves, unless
+#: BLAS needs it as well: benchmarks/notes/cpu.md#blocked-products.
+_LEAST, _LEAST_PACKED = 48, 16
 
 #: Multiplications that take as long as one element of other kernels, to decide whether
 #: to wake a thread: from 2²⁰ on.  At 96³ a helper gains 3 µs where it is idle and costs
@@ -55,9 +55,10 @@ _SHARES = 2
 _SHARE = 4
 
 
-def is_suitable(dtype: np.dtype, m: int, n: int, k: int) -> bool:
-    """Whether the blocked kernel is faster than BLAS for such a product."""
-    return dtype in (np.float32, np.float64) and min(m, n, k) >= _LEAST and \
+def is_suitable(dtype: np.dtype, m: int, n: int, k: int, packed: bool) -> bool:
+    """Whether the blocked kernel beats BLAS, for which a factor may be `packed`."""
+    least = _LEAST_PACKED if packed else _LEAST
+    return dtype in (np.float32, np.float64) and min(m, n, k) >= least and \
         k * dtype.itemsize <= 1 << 16
 
 
@@ -114,7 +115,8 @@ class _Gemm:
 
     def packer(self, down: int, along: int, width: int) -> Entry:
         """The kernel that packs panels of `width` rows of a strided matrix."""
-        order = "rows" if along == 1 else "columns" if down == 1 else "any"
+        order = "rows" if along == 1 else "columns" if down == 1 else \
+            "columns apart" if abs(down) < abs(along) else "rows apart"
         return _packer(self.dtype, width, order)
 
 

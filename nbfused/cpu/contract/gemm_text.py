@@ -112,11 +112,11 @@ def pack_text(dtype: np.dtype, width: int, order: str) -> list[str]:
     ----------
     order
         ``"rows"`` if the numbers of a row are neighbours, ``"columns"`` if those of a
-        column are, else ``"any"``.
+        column are, and with ``" apart"`` where they are only the nearer ones.
     """
     pointer, size = f"{short(dtype)}_pointer", dtype.itemsize
-    if order == "columns":
-        body = _columns(pointer, size, width)
+    if order.startswith("columns"):
+        body = _columns(pointer, size, width, order != "columns")
     else:
         squares = [f"if w == {width}:", *indented(_squares(dtype, width))]
         body = ["for p in range(begin, end):", *indented([
@@ -125,25 +125,26 @@ def pack_text(dtype: np.dtype, width: int, order: str) -> list[str]:
     return [f"# Pack {dtype.name} {width}",
             *inlined("copy", ["l", "x", "s", "y", "t"], ["y[l*t] = x[l*s]"]),
             *inlined("clear", ["l", "y", "t"], [f"y[l*t] = {short(dtype)}(0.0)"]),
-            *inlined("copy_column", ["l", "x", "y"], ["y[l] = x[l]"]),
             "def kernel(a, begin, end):", *indented([
                 "x_at, y_at, down, along, n, k = a[0], a[1], a[2], a[3], a[4], a[5]",
                 *body])]
 
 
-def _columns(pointer: str, size: int, width: int) -> list[str]:
+def _columns(pointer: str, size: int, width: int, apart: bool) -> list[str]:
     """Lines that pack column by column, several panels at a time."""
+    step = "down" if apart else "1"
+    given = ["x", step, "y", "1"]
     return [
         f"for q in range(begin, end, {_NEIGHBOURS}):", "    for i in range(k):",
         f"        for p in range(q, min(end, q + {_NEIGHBOURS})):", *indented(indented(
             indented([
                 f"w = min({width}, n - p*{width})",
-                f"x = {pointer}(x_at + {size}*(p*{width} + i*along))",
+                f"x = {pointer}(x_at + {size}*(p*{width}*{step} + i*along))",
                 f"y = {pointer}(y_at + {size * width}*(p*k + i))",
                 f"if w == {width}:",
-                f"    {loop('copy_column', '0', str(width), ['x', 'y'], rolled=True)}",
+                f"    {loop('copy', '0', str(width), given, rolled=True)}",
                 "else:",
-                f"    {loop('copy_column', '0', 'w', ['x', 'y'])}",
+                f"    {loop('copy', '0', 'w', given)}",
                 f"    {loop('clear', 'w', str(width), ['y', '1'])}"])))]
 
 

@@ -161,8 +161,18 @@ class _Product:
         batch = prod(call.shape[:self.batch])
         m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
                    prod(call.shape[self.batch + self.m + self.n:]))
-        return self.m == self.n == 1 and is_suitable(self.accumulator, m, n, k) and (
+        return self.m == self.n == 1 and is_suitable(
+            self.accumulator, m, n, k, None in self._views(call)) and (
             batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
+
+    def _views(self, call: Call) -> tuple[View | None, View | None]:
+        """The factors as BLAS reads them; None for one that has to be packed."""
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
+                          slice(rows, columns), slice(columns, None))
+        a, b = (tuple(zip(call.shape, s, strict=True)) for s in call.strides[:2])
+        return (self.factors[0].view(a[batch], a[m], a[k]),
+                self.factors[1].view(b[batch], b[k], b[n]))
 
     def _by_blocks(self, call: Call) -> Start | None:
         """Bind to the blocked kernel; to BLAS if the epilogue is too large."""
@@ -239,15 +249,12 @@ class _Product:
         whole = next(self._panels(call, rows, prod(call.shape[rows:columns])), ())
         if tuple(n for _, n in whole) != call.shape[:rows]:
             return None
-        batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
-                          slice(rows, columns), slice(columns, None))
-        loops = [tuple(zip(call.shape, s, strict=True)) for s in call.strides]
-        left = self.factors[0].view(loops[0][batch], loops[0][m], loops[0][k])
-        right = self.factors[1].view(loops[1][batch], loops[1][k], loops[1][n])
+        left, right = self._views(call)
         if left is None or right is None:
             return None
-        out = view_of(self.accumulator, loops[-1][batch], loops[-1][m], loops[-1][n]) \
-            if self.plain else None
+        into = tuple(zip(call.shape, call.strides[-1], strict=False))
+        out = view_of(self.accumulator, into[:self.batch], into[self.batch:rows],
+                      into[rows:columns]) if self.plain else None
         if out is not None:
             place, swapped = out, self.swapped
             return lambda pointers, scalars, _: _multiply(
