@@ -108,11 +108,17 @@ LEVEL: ContextVar[Level | None] = ContextVar("nbfused_vmap", default=None)
 SAMPLE_RULES: dict[type, Callable[[Any, Level, Sequence[Any]], Any]] = {}
 
 
-def _refuse(what: str) -> Callable[..., NoReturn]:
+#: How to do without one sample's truth, and without its value in a NumPy array.
+_WAY = "choose between values with nf.ops.where"
+_STORING = ("use NumPy's functions on it, numpy.stack([x, y]) in place of numpy.array, "
+            "and store into what is made of a sample, as numpy.zeros_like(x)")
+
+
+def _refuse(what: str, way: str = _WAY) -> Callable[..., NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise KernelTypeError(
-            f"{self!r}: {what}, which vmap computes for all samples at once; choose "
-            "between values with nf.ops.where, or do this outside of the function")
+            f"{self!r}: {what}, which vmap computes for all samples at once; {way}, or "
+            "do this outside of the function")
 
     return refuse
 
@@ -327,9 +333,9 @@ class Batched(Traced, Variable):
 
     __bool__ = _refuse("if, while, and, or, not need its truth")
     __int__ = __index__ = _refuse("int() needs its value")
-    __float__ = _refuse("float() needs its value")
+    __float__ = _refuse("float() needs its value", _STORING)
     __complex__ = _refuse("complex() needs its value")
-    __array__ = _refuse("a NumPy array needs its values")
+    __array__ = _refuse("a NumPy array needs its values", _STORING)
     item = _refuse("item() needs its value")
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse(

@@ -260,11 +260,12 @@ def test_functions_with_a_backward():
 @pytest.mark.parametrize(("f", "message"), [
     (lambda x: x if x[0] > 0 else -x, "if, while"),
     (lambda x: float(x[0]), r"float\(\)"),
+    (lambda x: np.asarray(x), r"numpy.stack\(\[x, y\]\).*numpy.zeros_like\(x\)"),
     (lambda x: x.item(), r"item\(\)"),
     (lambda x: x.to_numpy(), r"to_numpy\(\)"),
     (lambda x: nf.ops.add(x, x, out=x), "leave out= away"),
     (lambda x: "text", "returned a str as result"),
-], ids=["if", "float", "item", "numpy", "out", "text"])
+], ids=["if", "float", "array", "item", "numpy", "out", "text"])
 def test_what_needs_values_is_refused(f, message):
     with pytest.raises(KernelTypeError, match=message):
         nf.vmap(f)(X)
