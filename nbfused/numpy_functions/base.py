@@ -12,6 +12,7 @@ from ..arrays import dtype_of, is_array
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
+from ..autograd.numpy_api.integers import check_integer
 from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
@@ -118,20 +119,22 @@ def as_arrays(found: Sequence[Any], name: str, weak: bool = True) -> list[Any]:
     if like is None:
         raise KernelTypeError(f"{name}: none of the arguments is an array; make one "
                               "with nf.array")
-    return [_like(x, like, weak) for x in found]
+    return [_like(x, like, weak, name) for x in found]
 
 
-def _like(x: Any, like: Any, weak: bool) -> Any:
+def _like(x: Any, like: Any, weak: bool, name: str) -> Any:
     """An array as it is; numbers and lists in the library and on the device of one."""
     if is_value(x) and not isinstance(x, (np.generic, TracedNumber)):
         return x
     if isinstance(x, (list, tuple)) and any(
             isinstance(leaf, (Variable, Traced)) for leaf in leaves_of(x)):
-        return ops.stack([_like(item, like, weak=False) for item in x])
+        return ops.stack([_like(item, like, False, name) for item in x])
     if isinstance(x, TracedNumber):
         kind = dtype_of(x) if x.python is None or not weak else np.result_type(
             dtype_of(like), x.python())
         return filled(x, kind, like)
+    if weak:
+        x = check_integer(x, like, name, "an argument")
     host = np.asarray(x)
     if weak and type(x) in (bool, int, float, complex):
         host = host.astype(np.result_type(dtype_of(like), x))

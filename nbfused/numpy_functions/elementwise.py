@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
+from ..autograd.numpy_api.integers import loop_dtype
 from ..errors import KernelTypeError
 from .base import (
     as_arrays,
@@ -161,10 +162,9 @@ def fabs(x: Any) -> Any:
 
 
 def _in_loop(ufunc: np.ufunc, x: Any) -> Any:
-    """`x` in the dtype that a ufunc of one array computes in."""
+    """`x` in the dtype that a ufunc computes in where all arguments are like it."""
     kind = dtype_of(x)
-    return x if kind.kind == "V" else converted(x, ufunc.resolve_dtypes(
-        (kind, *[None] * ufunc.nout))[0])
+    return x if kind.kind == "V" else converted(x, loop_dtype(ufunc, kind))
 
 
 @implements("float_power")
@@ -240,9 +240,12 @@ _frexp = without_gradient("frexp", lambda x: tuple(native("frexp", x)(x)))
 def _by_library(name: str) -> Callable[..., Any]:
     """A function of integers, or of bits, that has no derivative."""
     compute = without_gradient(name, lambda *xs: native(name, xs[0])(*xs))
+    ufunc = getattr(np, name)
 
     def call(*args: Any) -> Any:
-        found = as_arrays(args, f"numpy.{name}")
+        found = as_arrays([
+            _in_loop(ufunc, x) if is_value(x) and not isinstance(x, TracedNumber) else x
+            for x in args], f"numpy.{name}")
         return compute(*map(detached, found))
 
     call.__name__ = call.__qualname__ = name

@@ -15,6 +15,7 @@ from ..arrays import check_dtype, dtype_of
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.calls.tracked import Tracked
+from ..autograd.numpy_api.integers import check_integer
 from ..autograd.numpy_api.layouts import in_layout
 from ..autograd.numpy_api.refusals import no_operation, refuse_options
 from ..dispatch.outputs import can_cast
@@ -190,6 +191,7 @@ def _check_target(x: Any, name: str) -> None:
 def _values(x: Any, like: Any, name: str, casting: str = "same_kind") -> Any:
     """Convert values to the dtype and the library of the array that takes them."""
     wanted = dtype_of(like)
+    x = check_integer(x, like, f"numpy.{name}", "values")
     if isinstance(x, TracedNumber) and can_cast(dtype_of(x), wanted, casting):
         return filled(x, wanted, like)
     number = type(x) in (bool, int, float, complex)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..autograd.numpy_api.integers import check_integer
 from ..errors import KernelTypeError, ShapeError
 from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
@@ -40,9 +41,10 @@ def _selected(a: Any, where: Any, neutral: Any) -> Any:
     return a if where is True or where is _NOTHING else ops.where(where, a, neutral)
 
 
-def _first(initial: Any, of: Any) -> Any:
+def _first(initial: Any, of: Any, name: str) -> Any:
     """An `initial` in the dtype of what it is combined with, as NumPy casts it."""
     dtype = dtype_of(of)
+    initial = check_integer(initial, of, f"numpy.{name}", "initial")
     if isinstance(initial, (bool, int, float, complex, np.generic)):
         return np.asarray(initial).astype(dtype)[()]
     return ops.astype(initial, dtype)
@@ -59,7 +61,7 @@ def _summing(name: str, neutral: int) -> Callable[..., Any]:
             return ops[name](a, axis=axis, dtype=dtype, out=out,
                                          keepdims=bool(keepdims))
         made = ops[name](a, axis=axis, dtype=dtype, keepdims=bool(keepdims))
-        return ops[combine](made, _first(initial, made), out=out)
+        return ops[combine](made, _first(initial, made, name), out=out)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -80,7 +82,7 @@ def _extremum(names: tuple[str, ...], combine: str) -> Callable[..., Any]:
                 raise ValueError(f"numpy.{name}: 'where' without 'initial': a result "
                                  "of no elements would have no value; give both")
             return ops[name](a, axis=axis, out=out, keepdims=bool(keepdims))
-        initial = _first(initial, a)
+        initial = _first(initial, a, name)
         if not np.prod([shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))]):
             return ops.full_like(ops.sum(a, axis=axis, keepdims=bool(keepdims),
                                          dtype=dtype_of(a)), initial, out=out)

@@ -15,6 +15,7 @@ from ..arrays import check_dtype, dtype_of, is_array
 from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
+from ..autograd.numpy_api.integers import check_integers
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
@@ -25,7 +26,6 @@ from .keywords import suggestion
 from .numbers import (
     boolean,
     brief,
-    check_integers,
     fraction,
     non_negative,
     real_number,
@@ -132,6 +132,8 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
                 take(reference)
         if scalar is not None:
             target.scalar = scalar
+        if isinstance(reference, np.ufunc) and hasattr(target, "parameters"):
+            target.parameters.loop = reference
         OPS[name or target.__name__] = target
         return function
 
@@ -286,6 +288,7 @@ class Parameters:
                  options: Sequence[str] = ()) -> None:
         self.options: tuple[str, ...] = tuple(options)
         self.compares = False  # whether numbers are only compared with
+        self.loop: np.ufunc | None = None  # that says in which dtype it computes
         self.name: str = name.lstrip("_")
         self.signature: inspect.Signature = signature
         self.names: tuple[str, ...] = tuple(signature.parameters)
@@ -327,7 +330,8 @@ class Parameters:
                 strong_dtype(x) is None or dtype_of(x).kind in "fc" for x in values):
             values = [int(x) if is_symbol(x) else x for x in values]  # it has to fit
         if int in map(type, values) or find_traced(values) is not None:
-            values = check_integers(values, self.name, self.names, self.compares)
+            values = check_integers(values, self.name, self.names, self.compares,
+                                    self.loop)
         return values
 
     def _refuse(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:

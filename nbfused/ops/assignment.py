@@ -13,6 +13,7 @@ from ..arrays import dtype_of
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced, extents
 from ..autograd import Variable, apply
+from ..autograd.numpy_api.integers import check_integer
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number
@@ -163,6 +164,7 @@ def _checked(x: AnyArray, value: Any, index: Any, name: str) -> tuple[Any, Any]:
     check_array(x, name, "x")
     check_operand(value, name, "value")
     dtype = dtype_of(x)
+    value = check_integer(value, x, name, "value")
     given = np.result_type(dtype, value) if is_number(value) and not isinstance(
         value, Traced) else dtype if is_number(value) else dtype_of(value)
     if rank_of(given) > rank_of(dtype):

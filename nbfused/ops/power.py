@@ -79,11 +79,13 @@ def _checked_exponent(y: Any) -> Any:
     way_out = "convert the base to floating point first"
     if isinstance(y, Traced):
         y.record_check(_checked_exponent)
-    elif not is_number(y):
-        what = "is 2**63 or more" if dtype_of(y).kind == "u" else "is negative"
-        return check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer",
-                           way_out, name="y")
-    elif y < 0:
-        raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "
-                         f"expected an exponent of at least 0; {way_out}")
+        return y
+    large = y >= 2**63 if is_number(y) else dtype_of(y).kind == "u"
+    what = "is 2**63 or more" if large else "is negative"
+    problem = f"power: 'y' {what} and 'x' an integer"
+    if not is_number(y):
+        return check_range(y, 0, 2**63, problem, way_out, name="y")
+    if not 0 <= y < 2**63:
+        raise RangeError(f"{problem}: got {y}, expected an exponent of at least 0, "
+                         f"below 2**63; {way_out}")
     return y

@@ -18,6 +18,17 @@ from nbfused.errors import RangeError
     (lambda u: nf.ops.where(u > 1, u, 300), "where: 'y' is the Python integer 300"),
     (lambda u: nf.ops.power(-1, u), "power: 'x' is the Python integer -1"),
     (lambda u: nf.ops.matmul(u, u, bias=300), "'bias' is the Python integer 300"),
+    (lambda u: nf.ops.fmod(u, 300), "fmod: 'x1' is the Python integer 300"),
+    (lambda u: nf.Variable(u) & -1, "and: 'x1' is the Python integer -1"),
+    (lambda u: nf.ops.gcd(u, 300), "gcd: 'an argument' is the Python integer 300"),
+    (lambda u: np.insert(nf.Variable(u), 1, -1), "insert: .* Python integer -1"),
+    (lambda u: nf.ops.max(u, initial=300), "'initial' is the Python integer 300"),
+    (lambda u: np.putmask(nf.Variable(u), u > 1, 300), "'values' is the Python integer"
+                                                       " 300"),
+    (lambda u: nf.fuse(lambda x, n: nf.ops.set_at(x, n, 0))(u, 300),
+     "'value' is the Python integer 300"),
+    (lambda u: nf.fuse(lambda x: np.full_like(x, 300))(u),
+     "'fill_value' is the Python integer 300"),
 ])
 def test_an_integer_out_of_range_is_refused(call, name):
     given = np.array([1, 2, 3], np.uint8)
@@ -25,6 +36,31 @@ def test_an_integer_out_of_range_is_refused(call, name):
         call(given)
     assert isinstance(caught.value, OverflowError)  # as NumPy's
     assert given.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+@pytest.mark.parametrize("name", ["divide", "arctan2", "hypot", "copysign",
+                                  "nextafter"])
+def test_integers_become_floats_where_ufuncs_compute_in_them(name, dtype):
+    given = np.array([1, 2, 3], dtype)
+    for number in (-1, 300, 2**64):
+        with np.errstate(over="ignore"):
+            found = getattr(nf.ops, name)(given, number)
+            expected = getattr(np, name)(given, number)
+        np.testing.assert_allclose(found, expected, rtol=2e-3)
+        assert found.dtype == expected.dtype
+
+
+def test_a_fused_division_takes_an_integer_out_of_range():
+    given = np.array([1, 2, 3], np.uint8)
+    fused = nf.fuse(lambda x, n: x / n)
+    np.testing.assert_allclose(fused(given, 256), given / 256)
+
+
+@pytest.mark.parametrize("exponent", [2**63, np.uint64(2**63)])
+def test_exponents_of_64_bits_are_refused(exponent):
+    with pytest.raises(RangeError, match=r"2\*\*63 or more .* below 2\*\*63"):
+        nf.ops.power(np.array([1, 3], np.uint64), exponent)
 
 
 def test_a_huge_integer_is_not_printed_in_full():

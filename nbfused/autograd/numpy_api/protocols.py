@@ -15,10 +15,12 @@ from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
+from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...specs import Map
 from ..recording import recording
 from ..tape import apply
 from .functions import numpy_function, with_arrays
+from .integers import check_integers
 from .layouts import in_layout
 from .methods import is_operand
 from .of_cupy import CupyProtocols
@@ -179,6 +181,10 @@ class NumpyProtocols(CupyProtocols):
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """Apply a function of the scalar vocabulary elementwise."""
         params = tuple(f"x{k}" for k in range(len(args)))
+        if len(args) > 1:
+            loop = getattr(np, VOCABULARY[name].rule, None)
+            args = tuple(check_integers(
+                args, name, params, loop=loop if isinstance(loop, np.ufunc) else None))
         body = Block((Let(("y",), name, params),), ("y",))
         kinds = tuple("scalar" if isinstance(a, (bool, int, float, complex, np.generic))
                       else "element" for a in args)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of
+from ...arrays import check_dtype, dtype_of
 from ...autograd.numpy_api.functions import NumpyFunction, numpy_function
+from ...autograd.numpy_api.integers import check_integer
 from ...autograd.numpy_api.layouts import in_layout
 from ...registry.operations import NUMPY, OPS
 
@@ -23,7 +24,9 @@ GIVE_ARRAYS = frozenset({np.where, np.copy, np.astype, np.zeros_like, np.ones_li
 
 def _filled(a: Any, number: Any, dtype: Any) -> Any:
     """An array in the shape of `a`, of one number, computed for every element."""
-    return OPS["where"](OPS["equal"](a, a), number, number, dtype=dtype or dtype_of(a))
+    kind = dtype_of(a) if dtype is None else check_dtype(dtype)
+    number = check_integer(number, np.empty((), kind), "full_like", "fill_value")
+    return OPS["where"](OPS["equal"](a, a), number, number, dtype=kind)
 
 
 def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
