@@ -22,7 +22,7 @@ from .numpy_api.in_place import is_scalar
 from .numpy_api.methods import ArrayMethods
 from .numpy_api.protocols import NumpyProtocols, check_no_store
 from .numpy_api.standard_methods import StandardMethods
-from .tape import PLAIN, apply, backward
+from .tape import PLAIN, apply, backward, tracked_by_library
 
 __all__ = ["RECORDING", "RULE_CHECKS", "Variable"]
 
@@ -312,11 +312,13 @@ def _array(data: Any) -> Any:
     if isinstance(data, np.generic):
         data = np.asarray(data)  # memory of its own: a scalar is not written to
     validate(data, "data")
-    if getattr(data, "requires_grad", False):
+    if not getattr(data, "requires_grad", False):
+        return data
+    if tracked_by_library(data):
         raise KernelTypeError(
             "data: this tensor requires grad in its own library, which would not see "
             "what a Variable does; pass it to the operation itself, or use x.detach()")
-    return data
+    return data.detach()  # its library records nothing, as in torch.no_grad()
 
 
 #: Methods of other libraries that give an array, or something that has one.

@@ -81,6 +81,21 @@ def test_in_torchs_no_grad_nothing_is_recorded():
         assert nf.ops.swish(leaf()).grad_fn is None
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_where_torch_records_nothing_parameters_are_like_other_tensors(mode):
+    x = torch.nn.Parameter(torch.tensor(A))
+    with mode():
+        made = nf.ops.sort(x), nf.ops.fmod(x, 2.0), nf.ops.sum(x, initial=1.0)
+        gradient = nf.grad(lambda x: nf.ops.sum(x * x))(x)
+        shared = nf.Variable(x)
+    assert not any(y.requires_grad for y in made)
+    np.testing.assert_allclose(made[0], np.sort(A))
+    np.testing.assert_allclose(gradient, 2 * np.array(A))
+    assert shared.data.data_ptr() == x.data_ptr()
+    with pytest.raises(KernelTypeError, match="requires grad in its own library"):
+        nf.Variable(x)
+
+
 def test_nbfuseds_no_grad_does_not_cut_pytorchs_tape():
     x = leaf()
     with nf.no_grad():
