@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import KernelTypeError, ShapeError
 from .base import (
+    as_arrays,
     as_given,
     axes_of,
     implements,
@@ -191,7 +192,8 @@ _sets("unique_inverse", UniqueInverseResult, False, True, False)
 
 
 def _both(ar1: Any, ar2: Any) -> Any:
-    return ops.concatenate([ops.reshape(ar1, (-1,)), ops.reshape(ar2, (-1,))])
+    return ops.concatenate([ops.reshape(x, (-1,)) for x in as_arrays(
+        [ar1, ar2], "numpy.union1d and its like", weak=False)])
 
 
 @implements("union1d")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -12,7 +12,9 @@ from ..arrays import dtype_of
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable
 from ..autograd.numpy_api.integers import loop_dtype
+from ..autograd.numpy_api.ufuncs import loop_dtypes
 from ..errors import KernelTypeError
+from ..op.numbers import whole_number
 from .base import (
     as_arrays,
     converted,
@@ -158,6 +160,9 @@ def rad2deg(x: Any) -> Any:
 @implements("fabs")
 def fabs(x: Any) -> Any:
     """The magnitude, floating."""
+    if dtype_of(x).kind == "c":
+        raise KernelTypeError(f"numpy.fabs: got complex numbers ({dtype_of(x)}), which "
+                              "it does not take in NumPy either; use numpy.absolute")
     return ops.absolute(_in_loop(np.fabs, x))
 
 
@@ -170,10 +175,10 @@ def _in_loop(ufunc: np.ufunc, x: Any) -> Any:
 @implements("float_power")
 def float_power(x1: Any, x2: Any) -> Any:
     """Powers in float64 or complex128."""
-    given = [x for x in (x1, x2) if is_value(x)]
-    kind = "complex128" if any(dtype_of(x).kind == "c" for x in given) else "float64"
-    x1, x2 = (ops.astype(x, kind) if is_value(x) else type(0.0 if kind[0] == "f" else
-                                                           0j)(x) for x in (x1, x2))
+    kinds = [dtype_of(x) if is_value(x) else np.result_type(type(x)) for x in (x1, x2)]
+    kind = np.dtype(np.complex128 if any(k.kind == "c" for k in kinds) else np.float64)
+    x1, x2 = (ops.astype(x, kind) if is_value(x) else kind.type(x).item()
+              for x in (x1, x2))
     return ops.power(x1, x2)
 
 
@@ -195,20 +200,35 @@ def signbit(x: Any) -> Any:
 
 @implements("ldexp")
 def ldexp(x1: Any, x2: Any) -> Any:
-    """``x1 * 2**x2``, in two steps, so that only the result overflows."""
-    if np.result_type(dtype_of(x2) if is_value(x2) else x2).kind not in "biu":
+    """``x1 * 2**x2``, in three steps, so that only the result overflows.
+
+    Computed in float64, which holds every power of two of smaller floats.
+    """
+    if type(x2) is not int and np.result_type(
+            dtype_of(x2) if is_value(x2) else x2).kind not in "biu":
         raise KernelTypeError("numpy.ldexp: 'x2' is not an integer; use x1 * "
                               "numpy.exp2(x2)")
-    first = ops.floor_divide(x2, 2)
-    if is_value(x1) and dtype_of(x1).kind in "biu":
-        # Neither a bool nor an unsigned integer holds the two exponents.
-        x1 = ops.astype(x1, np.ldexp.resolve_dtypes((dtype_of(x1), np.dtype("i"),
-                                                     None))[0])
-    kind = dtype_of(x1) if is_value(x1) else np.dtype(np.float64)
-    for n in (first, ops.subtract(x2, first)):
-        factor = ops.exp2(ops.astype(n, kind) if is_value(n) else float(n))
+    kind = loop_dtypes(np.ldexp, (x1, x2))[0]
+    x1 = converted(x1, np.float64) if is_value(x1) else np.float64(x1)
+    n = ops.astype(x2, np.int64) if is_value(x2) else np.int64(
+        whole_number(x2, "numpy.ldexp", "x2"))
+    for factor in _powers_of_two(n):
         x1 = ops.multiply(x1, factor)
-    return x1
+    return converted(x1, kind)
+
+
+def _powers_of_two(n: Any) -> Iterator[Any]:
+    """Factors of ``2**n`` that are normal numbers: one alone where `n` is in range.
+
+    The first of a far smaller one leaves so much to the next that what it rounds is
+    lost anyway (as in musl's ``scalbn``), so the result is rounded once.
+    """
+    where = np.where if isinstance(n, np.generic) else ops.where
+    for _ in range(3):
+        part = where(n < -1022, -969, where(n < 1024, n, 1023))
+        yield np.exp2(part) if where is np.where else ops.exp2(
+            ops.astype(part, np.float64))
+        n = n - part
 
 
 @implements("divmod")
@@ -244,8 +264,9 @@ def _by_library(name: str) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         found = as_arrays([
-            _in_loop(ufunc, x) if is_value(x) and not isinstance(x, TracedNumber) else x
-            for x in args], f"numpy.{name}")
+            converted(x, kind) if is_value(x) and not isinstance(x, TracedNumber) else x
+            for x, kind in zip(args, loop_dtypes(ufunc, args), strict=False)],
+            f"numpy.{name}")
         return compute(*map(detached, found))
 
     call.__name__ = call.__qualname__ = name
@@ -280,6 +301,7 @@ def _check_ordered(x: Any, name: str) -> None:
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
             equal_nan: bool = False) -> Any:
     """Whether elements are equal within a tolerance."""
+    b = floating(b) if is_value(b) else b + 0.0
     near = ops.less_equal(ops.absolute(ops.subtract(a, b)), ops.add(
         atol, ops.multiply(rtol, ops.absolute(b))))
     finite = ops.isfinite(b) if is_value(b) else bool(np.isfinite(b))

@@ -114,6 +114,8 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
     """Numbers at equal distances between two ends, arrays also."""
     start, stop = as_arrays([start, stop], "numpy.linspace")
     kind = np.result_type(dtype_of(start), dtype_of(stop), 1.0)
+    # Before they are subtracted: integers would wrap around.
+    start, stop = converted(start, kind), converted(stop, kind)
     steps = max(num - 1 if endpoint else num, 1)
     shares = np.arange(num, dtype=np.float64) / steps
     shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
@@ -123,8 +125,10 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
     made = ops.add(start, ops.multiply(index_array(shares, like), width))
     if endpoint and num > 1:  # the last one exactly
         made = ops.concatenate([ops.getitem(made, slice(0, -1)), ops.expand_dims(
-            ops.broadcast_to(ops.astype(stop, kind), shape), 0)])
+            ops.broadcast_to(stop, shape), 0)])
     made = moveaxis(made, 0, axis)
+    if dtype is not None and np.dtype(dtype).kind in "iu":
+        made = ops.floor(made)
     made = made if dtype is None else ops.astype(made, dtype)
     made = placed("linspace", made, device)
     return (made, ops.divide(width, float(steps))) if retstep else made

@@ -14,6 +14,7 @@ from .base import (
     axes_of,
     axis_of,
     converted,
+    copied,
     implements,
     is_value,
     ops,
@@ -73,7 +74,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False,
         return tuple(made)
     shape = np.broadcast_shapes(*map(shape_of, made))
     wide = (ops.broadcast_to(x, shape) for x in made)
-    return tuple(ops.positive(x) for x in wide) if copy else tuple(wide)
+    return tuple(copied(x) for x in wide) if copy else tuple(wide)
 
 
 @implements("apply_along_axis")

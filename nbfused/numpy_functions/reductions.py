@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd.numpy_api.integers import check_integer
-from ..errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op.base import check_inexact, check_spread_dtype
 from ..registry.operations import NUMPY
 from ..specs.shapes import names_only_element
@@ -24,6 +24,8 @@ from .base import (
     copied,
     floating,
     implements,
+    index_array,
+    is_value,
     ops,
     shape_of,
     sizes,
@@ -36,9 +38,29 @@ __all__: list[str] = []
 _NOTHING: Any = np._NoValue
 
 
+def _chosen(where: Any, a: Any) -> Any:
+    """A condition as an array of bools that broadcasts to `a`; True chooses all."""
+    if where is True or where is _NOTHING:
+        return True
+    if not is_value(where):
+        where = index_array(np.asarray(where), a)
+    if dtype_of(where).kind != "b":
+        raise KernelTypeError(f"'where' has dtype {dtype_of(where)}, expected bool; "
+                              "write where != 0")
+    shape = shape_of(a)
+    try:
+        fits = np.broadcast_shapes(shape_of(where), shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"'where' has the shape {shape_of(where)}, expected one that "
+                         f"broadcasts to {shape}, that of the array")
+    return where
+
+
 def _selected(a: Any, where: Any, neutral: Any) -> Any:
     """Elements that take part; `neutral` in place of the others."""
-    return a if where is True or where is _NOTHING else ops.where(where, a, neutral)
+    return a if where is True else ops.where(where, a, neutral)
 
 
 def _first(initial: Any, of: Any, name: str) -> Any:
@@ -46,7 +68,14 @@ def _first(initial: Any, of: Any, name: str) -> Any:
     dtype = dtype_of(of)
     initial = check_integer(initial, of, f"numpy.{name}", "initial")
     if isinstance(initial, (bool, int, float, complex, np.generic)):
-        return np.asarray(initial).astype(dtype)[()]
+        number = np.asarray(initial)
+        problem = (f"numpy.{name}: 'initial' is {initial!r}, which {dtype} does not "
+                   "hold; convert the array with astype")
+        if number.dtype.kind == "c" and dtype.kind not in "cb":
+            raise KernelTypeError(problem)
+        if dtype.kind in "iu" and not np.isfinite(number):
+            raise RangeError(problem)
+        return number.astype(dtype)[()]
     return ops.astype(initial, dtype)
 
 
@@ -56,7 +85,7 @@ def _summing(name: str, neutral: int) -> Callable[..., Any]:
 
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
              keepdims: Any = False, initial: Any = _NOTHING, where: Any = True) -> Any:
-        a = _selected(a, where, neutral)
+        a = _selected(a, _chosen(where, a), neutral)
         if initial is _NOTHING:
             return ops[name](a, axis=axis, dtype=dtype, out=out,
                                          keepdims=bool(keepdims))
@@ -86,8 +115,8 @@ def _extremum(names: tuple[str, ...], combine: str) -> Callable[..., Any]:
         if not np.prod([shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))]):
             return ops.full_like(ops.sum(a, axis=axis, keepdims=bool(keepdims),
                                          dtype=dtype_of(a)), initial, out=out)
-        made = ops[name](_selected(a, where, initial), axis=axis,
-                                     keepdims=bool(keepdims))
+        made = ops[name](_selected(a, _chosen(where, a), initial), axis=axis,
+                         keepdims=bool(keepdims))
         return ops[combine](made, initial, out=out)
 
     call.__name__ = call.__qualname__ = name
@@ -101,8 +130,8 @@ min = _extremum(("min", "amin"), "minimum")
 def _logical(name: str, neutral: bool) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
              where: Any = True) -> Any:
-        return ops[name](_selected(a, where, neutral), axis=axis, out=out,
-                                     keepdims=bool(keepdims))
+        return ops[name](_selected(a, _chosen(where, a), neutral), axis=axis,
+                         out=out, keepdims=bool(keepdims))
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -134,7 +163,8 @@ def _count(where: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
          keepdims: Any = False, *, where: Any = True) -> Any:
     """The arithmetic mean."""
-    if where is True or where is _NOTHING:
+    where = _chosen(where, a)
+    if where is True:
         return ops.mean(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
     check_inexact("mean", dtype)
     total = ops.sum(floating(_selected(a, where, 0)), axis=axis, dtype=dtype,
@@ -155,12 +185,12 @@ def _spread(name: str) -> Callable[..., Any]:
              mean: Any = _NOTHING, correction: Any = _NOTHING) -> Any:
         ddof = _divisor(name, ddof, correction)
         check_spread_dtype(name, a, dtype)
-        whole = where is True or where is _NOTHING
-        if whole and mean is _NOTHING:
+        where = _chosen(where, a)
+        if where is True and mean is _NOTHING:
             return ops[name](a, axis=axis, dtype=dtype, out=out, ddof=ddof,
                                          keepdims=bool(keepdims))
         return _spread_about(name, a, axis, dtype, out, ddof, bool(keepdims),
-                             True if whole else where, mean)
+                             where, mean)
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -216,7 +246,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 def _is_number(a: Any, where: Any = True) -> Any:
     """Whether elements are no NaN, and chosen; True where all are."""
-    chosen = True if where is _NOTHING else where
+    chosen = _chosen(where, a)
     if dtype_of(a).kind not in "fcV":
         return chosen
     known = ops.logical_not(ops.isnan(a))

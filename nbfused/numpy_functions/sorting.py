@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from .base import (
+    as_arrays,
     as_given,
     axis_of,
     detached,
@@ -71,7 +72,9 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect") ->
 @implements("sort_complex")
 def sort_complex(a: Any) -> Any:
     """The elements in order, as complex numbers."""
-    return ops.astype(sort(a), "complex64" if dtype_of(a) == np.float32
+    kind = dtype_of(a)
+    short = kind.kind in "iu" and kind.itemsize < 4  # not float16 and float32, as NumPy
+    return ops.astype(sort(a), "complex64" if short or kind == np.complex64
                       else "complex128")
 
 
@@ -112,6 +115,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The positions at which elements keep a sorted array in order."""
     if sorter is not None:
         a = ops.take(a, sorter, axis=0)
+    a, v = as_arrays([a, v], "numpy.searchsorted", weak=False)
     if has_samples(a):  # each has an order of its own, which libraries take one of
         below = ops.less if side == "left" else ops.less_equal
         return ops.sum(below(detached(a), ops.expand_dims(detached(v), -1)), axis=-1)

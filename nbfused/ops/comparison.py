@@ -63,10 +63,6 @@ def greater_equal(x, y):
     return np.greater_equal(x, y)
 
 
-for _comparison in (equal, not_equal, less, less_equal, greater, greater_equal):
-    _comparison.parameters.compares = True
-
-
 @op(np.logical_and, ANY)
 @elementwise
 def logical_and(x, y):
@@ -79,6 +75,11 @@ def logical_and(x, y):
 def logical_or(x, y):
     """Whether `x` or `y` is nonzero, as bool; NaN is nonzero."""
     return np.logical_or(x, y)
+
+
+for _comparison in (equal, not_equal, less, less_equal, greater, greater_equal,
+                    logical_and, logical_or):
+    _comparison.parameters.compares = True
 
 
 @op(np.logical_not, ANY)

@@ -32,7 +32,8 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
     known = [d for d in strong if d.kind != "b"]  # a condition says nothing
     whole = bool(known) and all(d.kind in "iu" for d in known)
     dtype = np.result_type(*known) if whole else np.dtype(np.int64)
-    computed = loop_dtype(loop, dtype) if whole and loop is not None else dtype
+    alone = whole or not known  # beside bools an integer is one of 64 bits
+    computed = loop_dtype(loop, dtype) if alone and loop is not None else dtype
     floating = computed.kind == "f" or any(d.kind in "fcV" for d in known)
     if dtype.kind == "f" or floating:  # a float of uint64 and a signed one
         dtype = np.dtype(np.int64)

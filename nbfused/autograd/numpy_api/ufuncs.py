@@ -20,7 +20,7 @@ from ...scalar.source.resolve import operation
 from .refusals import unsupported
 
 __all__ = ["LOOP_KEYWORDS", "NUMPY_KEYWORDS", "given_options", "in_loop_dtype",
-           "method_name", "own_keywords",
+           "loop_dtypes", "method_name", "own_keywords",
            "taken_keywords", "ufunc_name", "ufunc_operation"]
 
 #: `ufunc.reduce` by another name.
@@ -161,19 +161,35 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
     if len(given) > 1:
         raise KernelTypeError(f"{ufunc_name(ufunc)}: 'dtype', 'signature' and 'sig' "
                               "name one loop; give one of them")
-    types = [_input_type(x) for x in inputs]
-    asked: dict[str, Any] = {"casting": casting}
+    # Beside a Python number NumPy's resolve_dtypes crashes on "equiv" (2.4), which
+    # differs from "no" for swapped bytes only: these have no kernels.
+    asked: dict[str, Any] = {"casting": "no" if casting == "equiv" else casting}
     if dtype is not None:
         asked["signature"] = (*[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)
     elif given:
         asked["signature"] = _loop(ufunc, given[0])
+    loop = loop_dtypes(ufunc, inputs, **asked)
+    types = [_input_type(x) for x in inputs]
+    return [x if isinstance(t, type) or t == wanted else OPS["astype"](x, wanted)
+            for x, t, wanted in zip(inputs, types, loop, strict=False)]
+
+
+def loop_dtypes(ufunc: np.ufunc, inputs: Sequence[Any], **asked: Any,
+                ) -> tuple[np.dtype, ...]:
+    """The dtypes of the inputs and outputs of NumPy's loop for `inputs`.
+
+    Raises
+    ------
+    KernelTypeError
+        There is no such loop.
+    """
+    types = (*map(_input_type, inputs), *[None] * ufunc.nout)
     try:
-        loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), **asked)
+        found: tuple[np.dtype, ...] = ufunc.resolve_dtypes(types, **asked)
+        return found
     except (TypeError, ValueError) as error:
         raise KernelTypeError(f"{ufunc_name(ufunc)}: {error}; use astype first"
                               ) from None
-    return [x if isinstance(t, type) or t == wanted else OPS["astype"](x, wanted)
-            for x, t, wanted in zip(inputs, types, loop, strict=False)]
 
 
 def _loop(ufunc: np.ufunc, signature: Any) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from ..base import (
     check_values,
     converted,
     detached,
+    floating,
     implements,
     is_value,
     ops,
@@ -40,9 +41,10 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return (found, ops.full_like(found, float(count))) if returned else found
     a, weights = as_arrays([a, weights], "numpy.average")
     weights = spread_weights(a, weights, axis, "numpy.average")
-    total = ops.sum(weights, axis=axis, keepdims=keepdims)
-    found = ops.divide(ops.sum(ops.multiply(a, weights), axis=axis, keepdims=keepdims),
-                       total)
+    weighed = ops.multiply(floating(a), weights)
+    total = ops.sum(converted(weights, dtype_of(weighed)), axis=axis,
+                    keepdims=keepdims)
+    found = ops.divide(ops.sum(weighed, axis=axis, keepdims=keepdims), total)
     return (found, ops.broadcast_to(converted(total, dtype_of(found)),
                                     shape_of(found))) if returned else found
 

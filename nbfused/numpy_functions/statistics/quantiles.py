@@ -67,7 +67,9 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None,
 @implements("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Any:
-    """The median of what is no NaN."""
+    """The median of what is no NaN; NaN of none."""
+    if not all(shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))):
+        return mean(a, axis, None, out, keepdims)
     return _of_lines(a, 0.5, axis, out, keepdims=keepdims, skip=True)
 
 
@@ -250,7 +252,9 @@ def _quantile(ordered: Any, share: Any, method: _Method, skip: bool) -> Any:
         tables[0], tables[1].astype(dtype_of(ordered))))
     above = ops.minimum(ops.add(low, 1), ops.maximum(ops.subtract(counts, 1), 0))
     first, second = (ops.take_along_axis(ordered, k, axis=-1) for k in (low, above))
-    return ops.squeeze(_interpolated(first, second, weight), -1)
+    # Beside an infinity, which is not 0 times itself, the element alone.
+    found = ops.where(ops.equal(weight, 0), first, _interpolated(first, second, weight))
+    return ops.squeeze(found, -1)
 
 
 def _interpolated(low: Any, high: Any, weight: Any) -> Any:

@@ -54,7 +54,7 @@ def convert(value: Literal, target: np.dtype | str, *,
     """
     n = number(value)
     kind = _CHARACTER[target] if isinstance(target, str) else target.kind
-    if kind in "bif" and isinstance(n, complex):
+    if kind in "if" and isinstance(n, complex):  # 1j is true
         n = n.real
     if isinstance(target, str):
         return literal(_PYTHON[kind](n))

@@ -144,12 +144,13 @@ class Operations(Accesses):
             return self.bind(s.results[0], (folded, literal_type(folded)))
         _, t = self.resolved(op, args)
         if is_integer(t) and isinstance(exponent[0], Literal) \
-                and int(exponent[0].text) < 0:
+                and int(number(exponent[0]).real) < 0:
             if not isinstance(t, Weak):
                 raise self.error("integers to negative integer powers are not allowed; "
                                  "cast the base to a floating dtype")
             t = Weak("float")
-        known = isinstance(exponent[0], Literal) and abs(int(exponent[0].text)) <= 64
+        known = isinstance(exponent[0], Literal) and abs(int(number(
+            exponent[0]).real)) <= 64
         if not is_integer(t) and not (known and isinstance(exponent[1], Weak)):
             return self.elementary(replace(s, op="pow"), args)
         self.emit(op, (self.coerce(base, t), self.coerce(exponent, INT64)), t,
