@@ -80,3 +80,10 @@ def test_what_numpy_refuses_is_refused(call, error, words):
     for f in (lambda x: call(nf.Variable(x)), nf.fuse(call)):
         with pytest.raises(error, match=words):
             f(SMALL)
+
+
+@pytest.mark.parametrize("norm", [
+    lambda x: np.linalg.norm(x, 3), lambda x: np.linalg.vector_norm(x, ord=2.5)])
+def test_norms_of_zeros_have_no_slope(norm):
+    assert_array_equal(nf.grad(norm)(np.zeros(3)), np.zeros(3))
+    assert norm(nf.Variable(np.array([0.0, -2.0]))).item() == pytest.approx(2)

@@ -63,7 +63,10 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     if ord == 2:
         return ops.norm(x, axis=axis, keepdims=keepdims)
     total = ops.sum(ops.power(size, float(ord)), axis=axis, keepdims=keepdims)
-    return ops.power(total, 1.0 / ord)
+    if ord < 0:
+        return ops.power(total, 1.0 / ord)
+    zero = ops.equal(total, 0)  # where the root's infinite slope would meet 0
+    return ops.where(zero, 0.0, ops.power(ops.where(zero, 1.0, total), 1.0 / ord))
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
