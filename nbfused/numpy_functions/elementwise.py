@@ -351,6 +351,7 @@ def fix(x: Any, out: Any = None) -> Any:
 @implements("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even."""
+    decimals = whole_number(decimals, "numpy.round", "decimals")
     if dtype_of(a).kind in "iu" and decimals >= 0:
         return ops.positive(a, out=out)
     if dtype_of(a).kind == "b" and decimals:

@@ -73,6 +73,7 @@ def test_ldexp_is_rounded_once():
     (lambda x: np.max(x, initial=np.inf), OverflowError, "'initial' is inf"),
     (lambda x: np.sum(x, where=np.array([1, 0, 1])), TypeError, "where != 0"),
     (lambda x: np.any(x, where=np.ones((2, 3), bool)), ValueError, "'where' has the"),
+    (lambda x: np.round(x, 1.5), TypeError, "'decimals' must be an integer"),
     # NumPy's own resolve_dtypes crashes here.
     (lambda x: np.add(x, 2.5, casting="equiv"), TypeError, "astype"),
 ])
