@@ -25,8 +25,8 @@ from .recipes import Picker, picker
 from .tape import PLAIN, apply, run_recorded
 from .versions import HandedOver
 
-__all__ = ["TENSORS", "WANTED", "apply_torch", "conjugated", "operation", "readable",
-           "recording_state"]
+__all__ = ["TENSORS", "WANTED", "apply_torch", "conjugated", "in_memory", "operation",
+           "readable", "recording_state"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -157,6 +157,7 @@ def recording_state() -> dict[str, Any]:
 
     return {"enabled": torch.is_grad_enabled, "forward_ad": torch.autograd.forward_ad,
             "modes": torch._C._len_torch_dispatch_stack,
+            "transforms": torch._C._are_functorch_transforms_active,
             "tracing": torch._C._get_tracing_state}
 
 
@@ -211,7 +212,7 @@ def operation() -> tuple[Any, Callable[..., Any]]:
     import torch
 
     plain, forward_ad = torch.Tensor, torch.autograd.forward_ad
-    enabled = torch.is_grad_enabled
+    enabled, is_neg = torch.is_grad_enabled, torch.Tensor.is_neg
     transforms = torch._C._functorch.peek_interpreter_stack
     _ORDINARY.update(readable())
 
@@ -255,8 +256,10 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             taped, plan = recording.taped, recording.plan
             present, some = [None] * taped.outputs, False
             for place, cotangent in zip(taped.places, cotangents, strict=True):
-                present[place] = cotangent
-                some |= cotangent is not None
+                if cotangent is not None:
+                    some = True
+                    present[place] = in_memory(cotangent) if is_neg(cotangent) else \
+                        cotangent
             if not some:
                 return (None,) * (1 + len(plan.wants))
             if plan.complex:
@@ -281,6 +284,17 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             return (None, *(map(conjugated, found) if plan.complex else found))
 
     return Operation, super(torch.autograd.Function, Operation).apply
+
+
+def in_memory(x: Any) -> Any:
+    """A tensor whose elements lie in memory, which PyTorch makes of three kinds late.
+
+    Its derivatives are marked as zeros, negated or conjugated ones.
+    """
+    torch = sys.modules["torch"]
+    if torch._is_zerotensor(x):
+        return x.clone()
+    return x.resolve_conj().resolve_neg()
 
 
 def conjugated(x: Any) -> Any:

@@ -67,8 +67,8 @@ def record({args}, {edges}):
     return found, made
 
 def direct({args}):
-    if not ({tracked}) or not enabled() or modes() or tracing() is not None or \\
-            forward_ad._current_level >= 0:
+    if not ({tracked}) or not enabled() or modes() or transforms() or \\
+            tracing() is not None or forward_ad._current_level >= 0:
         return None
     call = [spec, options, 0, record]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nbfused as nf
@@ -228,3 +229,86 @@ def test_versions_that_are_too_old_are_named(monkeypatch):
     monkeypatch.setattr(torch_ops, "library", torch_names.library.__wrapped__)
     with pytest.raises(UnsupportedError, match=r"register_vmap.*PyTorch 2\.5 or later"):
         vmap(nf.elementwise(lambda x: x * 17.0))(X)
+
+
+@nf.fuse
+def spread(x, y):
+    z = np.exp(x) * np.mean(y)
+    return {"z": z, "std": z.std()}
+
+
+@pytest.mark.parametrize("ours", [
+    softmax, lambda x: ops.softmax(x), lambda x: spread(x, x)["z"]],
+    ids=["torch", "op", "fused"])
+@pytest.mark.parametrize("transform", [
+    lambda f: grad(lambda x: (x * f(W)).sum())(W),
+    lambda f: jvp(lambda x: x * f(W), (W,), (W,))[1],
+    lambda f: grad(lambda x: (x * f(torch.ones(5, 3).double())).sum())(W),
+    lambda f: grad(lambda x: vmap(lambda r: (r * f(X)[:3]).sum())(x).sum())(W),
+    lambda f: torch.func.functionalize(lambda x: x * f(W))(W)])
+def test_tensors_that_a_transform_does_not_follow(transform, ours):
+    known = ours(W), ours(X)  # the plans of later calls are made
+    held = {(5, 3): known[0], (5,): known[1]}
+
+    def constant(x):
+        return ours(x) if x is W or x is X else ours(x.clone())
+
+    ones = ours(torch.ones(5, 3).double())
+    close(transform(constant), transform(
+        lambda x: held[tuple(x.shape)] if x is W or x is X else ones))
+
+
+def test_a_parameter_that_a_transform_does_not_follow():
+    w = W.clone().requires_grad_()
+    made = grad(lambda x: (x * ops.softmax(w)).sum())(W)
+    made[:, 0].sum().backward()
+    found, w.grad = w.grad, None
+    softmax(w)[:, 0].sum().backward()
+    close(found, w.grad)
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: grad(lambda x: f(x, W))(W), lambda f: jacrev(jacfwd(f))(W, W),
+    lambda f: vmap(f)(W, W), lambda f: vmap(grad(f, 1))(W, W)])
+def test_functions_of_numpy_in_a_fused_one(transform):
+    def ours(x, y):
+        made = spread(x, y=y)
+        return (made["z"] * x).sum() * made["std"]
+
+    def theirs(x, y):
+        z = x.exp() * y.mean()
+        return (z * x).sum() * z.std()  # with PyTorch's correction
+
+    close(transform(ours), transform(theirs))
+
+
+def test_a_fused_function_that_changes_its_argument_is_not_run_twice():
+    @nf.fuse
+    def changing(x):
+        x += 1
+        return np.tanh(x)
+
+    with pytest.raises(KernelTypeError, match=r"changing failed .* call nf\.ops"):
+        vmap(changing)(W.clone())
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [
+    (ops.swish, F.silu), (ops.softmax, softmax), (lambda x: x * ops.sum(x), None),
+    (lambda x: ops.linear(x, x.T), lambda x: x @ x.T)])
+def test_cotangents_that_pytorch_only_marks(ours, theirs):
+    theirs = theirs or (lambda x: x * x.sum())
+
+    def weighted(f):
+        return lambda x: (f(x) * torch.arange(1.0, f(x).shape[-1] + 1)).sum()
+
+    # Zeros without memory.
+    close(jacrev(jacfwd(weighted(ours)))(W), jacrev(jacrev(weighted(theirs)))(W))
+    for create_graph in (False, True):
+        made = []
+        for f in (ours, theirs):
+            x = W.clone().requires_grad_()
+            y = f(x) * 1.0
+            y.register_hook(torch._neg_view)
+            made += torch.autograd.grad(weighted(lambda _, y=y: y)(x), x,
+                                        create_graph=create_graph)
+        close(*made)

@@ -73,11 +73,12 @@ class TorchLibrary:
             "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
             unless="{x}.requires_grad and is_grad_enabled()",
             unless_now="forward_ad._current_level >= 0 or tracing() is not None or "
-                       "modes()",
+                       "modes() or transforms()",
             names=(("is_grad_enabled", _torch().is_grad_enabled),
                    ("forward_ad", _torch().autograd.forward_ad),
                    ("tracing", _torch()._C._get_tracing_state),
                    ("modes", _torch()._C._len_torch_dispatch_stack),
+                   ("transforms", _torch()._C._are_functorch_transforms_active),
                    ("nowhere", _address_without_storage)))
 
     def plain(self) -> Callable[[Sequence[Any]], bool]:
@@ -88,11 +89,13 @@ class TorchLibrary:
         torch = _torch()
         enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
         modes = torch._C._len_torch_dispatch_stack
+        transforms = torch._C._are_functorch_transforms_active
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
         requires_grad = attrgetter("requires_grad")
 
         def is_plain(tensors: Sequence[Any]) -> bool:
-            if forward_ad._current_level >= 0 or tracing() is not None or modes():
+            if forward_ad._current_level >= 0 or tracing() is not None or modes() or \
+                    transforms():
                 return False
             if enabled() and any(map(requires_grad, tensors)):
                 return False
@@ -114,7 +117,8 @@ class TorchLibrary:
         level = partial(getattr, torch.autograd.forward_ad, "_current_level")
         return (
             ((level, -1), (torch._C._get_tracing_state, None),
-             (torch._C._len_torch_dispatch_stack, 0)),
+             (torch._C._len_torch_dispatch_stack, 0),
+             (torch._C._are_functorch_transforms_active, False)),
             ((torch.Tensor.is_neg, False), (attrgetter("requires_grad"), False)),
             (torch.is_grad_enabled, False))
 
@@ -279,13 +283,16 @@ def _names() -> dict[np.dtype, Any]:
 def stands_for_others(x: Any) -> bool:
     """Whether PyTorch is to see what is done with a tensor: it traces, or transforms.
 
-    A mode that watches operations, as those of ``torch.utils.checkpoint``, is to, too.
+    A mode that watches operations, as those of ``torch.utils.checkpoint``, is to, too,
+    and so is a transform of `torch.func` where none of the tensors is its own: what is
+    allocated inside of it has no memory that a kernel could be given.
     """
     torch = sys.modules["torch"]
     return isinstance(x, torch.Tensor) and (
         type(x).__module__ in _TRACERS or
         torch._C._functorch.is_functorch_wrapped_tensor(x) or
-        torch._C._len_torch_dispatch_stack() > 0)
+        torch._C._len_torch_dispatch_stack() > 0 or
+        torch._C._are_functorch_transforms_active())
 
 
 #: Modules of the tensors that PyTorch's compilers compute with.

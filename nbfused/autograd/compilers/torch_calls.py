@@ -12,6 +12,7 @@ from ...arrays.detect import is_array
 from ...errors import KernelTypeError
 from ...specs import Spec, View
 from ..calls.samples import run_batched
+from ..torch_bridge import in_memory
 from .identity import Call, call_of
 from .torch_ops import TorchOp, define, exact, types_of
 from .torch_views import run_view
@@ -78,8 +79,10 @@ def check_later(x: Any, low: int, high: int, message: str, ignored: int | None) 
 def run_samples(call: Call, size: int, in_dims: Sequence[int | None],
                 args: Sequence[Any]) -> list[Any]:
     """Run a call for `size` samples, which lie along `in_dims`."""
+    tensor = sys.modules["torch"].Tensor
+    held = [in_memory(x) if isinstance(x, tensor) else x for x in args]
     held = [x if dim is None else x.movedim(dim, 0)
-            for x, dim in zip(call.values(args), in_dims, strict=True)]
+            for x, dim in zip(call.values(held), in_dims, strict=True)]
     has = tuple([dim is not None for dim in in_dims])
     shapes = tuple([exact(getattr(x, "shape", ()))[some:]
                     for x, some in zip(held, has, strict=True)])

@@ -16,7 +16,7 @@ import numpy as np
 from ...scalar.typing.types import Weak
 from ..nodes import CachedRecording, RecordingPlan, plan
 from ..tape import PLAIN
-from ..torch_bridge import TENSORS, conjugated
+from ..torch_bridge import TENSORS, conjugated, in_memory
 from .identity import Call, Gradient
 from .pulling import forward_call, pull, recording_of
 from .torch_names import NAMESPACE, library
@@ -173,8 +173,8 @@ def _function() -> Any:
             if not any(present):
                 return (None,) * (1 + len(planned.needs))
             # Wrappers of a transform that is over, as where `torch.func.vjp` has ended.
-            arrays = [*map(torch._C._functorch.unwrap_if_dead, (
-                *ctx.saved_tensors, *[c for c in cotangents if c is not None]))]
+            arrays = [in_memory(torch._C._functorch.unwrap_if_dead(x)) for x in (
+                *ctx.saved_tensors, *[c for c in cotangents if c is not None])]
             if torch.is_grad_enabled() or tangents_of(arrays) is not None or any(
                     map(torch._C._functorch.is_functorch_wrapped_tensor, arrays)):
                 return None, *_in_steps(ctx, present, arrays)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...arrays.detect import is_symbolic, library_of
 from ...autograd.compilers.dynamo import check_results, is_compiled, not_in_graph
-from ...errors import KernelTypeError
+from ...errors import KernelTypeError, NbFusedError
+from ...support.trees import map_tree
 from .arguments import Arguments
 from .buffers.flat import FlatCall
 from .buffers.tracing import trace_on_buffers
+from .outside.changes import Changed
 from .outside.scope import Outside, Scope
+from .program import Program
 
 if TYPE_CHECKING:
     from ...autograd.compilers.jax.whole import WholeCalls
@@ -40,7 +44,7 @@ class CompiledCalls:
             return self._in_jax(args, kwargs, given, outside)
         if is_compiled():
             return self._in_torch(args, kwargs, outside)
-        return self._fused.function(*args, **kwargs)  # what traces it sees each step
+        return self._in_transform(args, kwargs, given)
 
     def _in_torch(self, args: tuple[Any, ...], kwargs: dict[str, Any],
                   outside: Outside) -> Any:
@@ -58,6 +62,45 @@ class CompiledCalls:
         made = whole[0] if whole else self._fused.function(*args, **kwargs)
         check_results(name, made)
         return made
+
+    def _in_transform(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                      given: Arguments) -> Any:
+        """The result inside of `torch.func` and of modes, which see each operation.
+
+        NumPy's functions fail there, as they ask tensors for their elements: a function
+        that has such ones is traced, and its operations run on the tensors.
+        """
+        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+        with temporarily_clear_interpreter_stack():
+            if not any(map(is_symbolic, given.leaves)):  # no tensor is the transform's
+                return self._fused(*args, **kwargs)
+        before = _versions(given)
+        try:
+            return self._fused.function(*args, **kwargs)
+        except (AttributeError, RuntimeError, TypeError) as error:
+            if isinstance(error, NbFusedError):
+                raise
+            program = self._traced(args, kwargs)
+            if program is None or _versions(given) != before:
+                raise KernelTypeError(
+                    f"fuse: {self._fused.kernel_name} failed on tensors that PyTorch "
+                    f"transforms ({error}), and cannot be run again, as it changes its "
+                    "arguments or reads what may change; call nf.ops, or PyTorch's "
+                    "functions, in place of NumPy's") from error
+        return program.run(given.leaves)
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+        """What the function computes; None if it does more than that."""
+        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes(), temporarily_clear_interpreter_stack():
+            like = map_tree((args, kwargs), _stand_in)
+            program, unstable = self._fused.traced(*like[0], **like[1])
+        computes = not (unstable or program.stores or
+                        isinstance(program.outputs, Changed))
+        return program if computes else None
 
     def _in_jax(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: Arguments,
                 outside: Outside) -> Any:
@@ -93,3 +136,16 @@ class CompiledCalls:
             return made
 
         return call
+
+
+def _stand_in(x: Any) -> Any:
+    """A tensor like one, in memory for one element, to trace with."""
+    torch = sys.modules["torch"]
+    if not isinstance(x, torch.Tensor):
+        return x
+    return torch.empty((), dtype=x.dtype, device=x.device).expand(x.shape)
+
+
+def _versions(given: Arguments) -> list[int]:
+    """How often the tensors among the arguments were written to."""
+    return [x._version for x in given.leaves if hasattr(x, "_version")]
