@@ -281,3 +281,23 @@ def test_where_a_graph_breaks_nothing_of_ours_is_compiled():
 
     torch.compile(sum_of(losses), backend=keep)({"w": torch.tensor(W)}, torch.tensor(X))
     assert len(frames) == 2, frames  # before the call, and behind it
+
+
+def test_functions_of_numpy_in_steps():
+    @nf.fuse
+    def scaled(x, w, k):
+        y = np.tanh(x @ w * k)  # a product and a number: no single op
+        return y - np.mean(y)
+
+    def loss(x, w):
+        return (scaled(x, w, float(x.shape[0])) ** 3).sum()
+
+    torch._dynamo.reset()
+    run = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (6, 3):
+        w = torch.tensor(np.diag(W), requires_grad=True)
+        x = torch.tensor(X[:rows])
+        found, = torch.autograd.grad(run(x, w), w)
+        y = torch.tanh(x @ w * rows)
+        expected, = torch.autograd.grad(((y - y.mean()) ** 3).sum(), w)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...arrays.detect import is_symbolic, library_of
 from ...autograd.compilers.dynamo import check_results, is_compiled, not_in_graph
 from ...errors import KernelTypeError, NbFusedError
-from ...support.trees import map_tree
+from ...support.trees import leaves_of, map_tree
 from .arguments import Arguments
 from .buffers.flat import FlatCall
 from .buffers.tracing import trace_on_buffers
@@ -43,11 +43,11 @@ class CompiledCalls:
         if any(library_of(x).name == "jax" for x in given.leaves if is_symbolic(x)):
             return self._in_jax(args, kwargs, given, outside)
         if is_compiled():
-            return self._in_torch(args, kwargs, outside)
+            return self._in_torch(args, kwargs, given, outside)
         return self._in_transform(args, kwargs, given)
 
     def _in_torch(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                  outside: Outside) -> Any:
+                  given: Arguments, outside: Outside) -> Any:
         from ...autograd.compilers.torch_whole import WholeOps
 
         name = self._fused.kernel_name
@@ -59,35 +59,43 @@ class CompiledCalls:
             self._torch = WholeOps(re.sub(r"\W", "_", name), self._fused.function,
                                    self._fused, self._derived)
         whole = self._torch(args, kwargs)
-        made = whole[0] if whole else self._fused.function(*args, **kwargs)
+        made = whole[0] if whole else self._in_steps(args, kwargs, given)
         check_results(name, made)
         return made
 
     def _in_transform(self, args: tuple[Any, ...], kwargs: dict[str, Any],
                       given: Arguments) -> Any:
-        """The result inside of `torch.func` and of modes, which see each operation.
-
-        NumPy's functions fail there, as they ask tensors for their elements: a function
-        that has such ones is traced, and its operations run on the tensors.
-        """
+        """The result inside of `torch.func` and of modes, which see each operation."""
         from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
         with temporarily_clear_interpreter_stack():
             if not any(map(is_symbolic, given.leaves)):  # no tensor is the transform's
                 return self._fused(*args, **kwargs)
+        return self._in_steps(args, kwargs, given)
+
+    def _in_steps(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  given: Arguments) -> Any:
+        """The result, of which PyTorch sees each operation.
+
+        NumPy's functions fail there, as they ask tensors for their elements: a function
+        that has such ones is traced, and its operations run on the tensors.
+        """
         before = _versions(given)
         try:
             return self._fused.function(*args, **kwargs)
         except (AttributeError, RuntimeError, TypeError) as error:
             if isinstance(error, NbFusedError):
                 raise
+            if any(map(_is_symbol, leaves_of((args, kwargs)))):
+                args, kwargs = map_tree((args, kwargs), _number)
+                return self._fused(*args, **kwargs)
             program = self._traced(args, kwargs)
             if program is None or _versions(given) != before:
                 raise KernelTypeError(
                     f"fuse: {self._fused.kernel_name} failed on tensors that PyTorch "
-                    f"transforms ({error}), and cannot be run again, as it changes its "
-                    "arguments or reads what may change; call nf.ops, or PyTorch's "
-                    "functions, in place of NumPy's") from error
+                    f"traces or transforms ({error}), and cannot be run again, as it "
+                    "changes its arguments or reads what may change; call nf.ops, or "
+                    "PyTorch's functions, in place of NumPy's") from error
         return program.run(given.leaves)
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
@@ -143,7 +151,19 @@ def _stand_in(x: Any) -> Any:
     torch = sys.modules["torch"]
     if not isinstance(x, torch.Tensor):
         return x
-    return torch.empty((), dtype=x.dtype, device=x.device).expand(x.shape)
+    extents = tuple(map(int, x.shape))  # to which a compiled program is tied then
+    return torch.empty((), dtype=x.dtype, device=x.device).expand(extents)
+
+
+def _is_symbol(x: Any) -> bool:
+    """Whether it is a number that a program of PyTorch leaves open."""
+    torch = sys.modules["torch"]
+    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _number(x: Any) -> Any:
+    """A number that is open as it is now, to which a compiled program is tied then."""
+    return x.node.pytype(x) if _is_symbol(x) else x
 
 
 def _versions(given: Arguments) -> list[int]:
