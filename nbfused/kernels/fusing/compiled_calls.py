@@ -99,7 +99,7 @@ class CompiledCalls:
         return program.run(given.leaves)
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
-        """What the function computes; None if it does more than that."""
+        """The program of the function; None if it does more than compute."""
         from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
         from torch.utils._python_dispatch import _disable_current_modes
 
@@ -156,16 +156,16 @@ def _stand_in(x: Any) -> Any:
 
 
 def _is_symbol(x: Any) -> bool:
-    """Whether it is a number that a program of PyTorch leaves open."""
+    """True for a number that a program of PyTorch leaves open."""
     torch = sys.modules["torch"]
     return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _number(x: Any) -> Any:
-    """A number that is open as it is now, to which a compiled program is tied then."""
+    """The present value of an open number, to which a compiled program is tied."""
     return x.node.pytype(x) if _is_symbol(x) else x
 
 
 def _versions(given: Arguments) -> list[int]:
-    """How often the tensors among the arguments were written to."""
+    """PyTorch's counts of the writes to the tensors among the arguments."""
     return [x._version for x in given.leaves if hasattr(x, "_version")]
