@@ -12,7 +12,8 @@ that is exported, as no other process knows the function.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,8 @@ from .derived import CHEAP
 from .torch_callables import CallableOp
 from .torch_ops import spec_of
 
-__all__ = ["WholeOps"]
+__all__ = ["WholeOps", "is_open", "outside_modes", "outside_transforms",
+           "present_number", "stand_in"]
 
 #: How PyTorch's own operations that are not begin.
 _DEAR = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "conv", "linalg", "_linalg",
@@ -164,3 +166,39 @@ def _infer(call: Callable[..., Any], function: Callable[..., Any],
            structure: Structure, *leaves: Any) -> list[Any]:
     made, _ = call(function, structure, leaves)
     return [(tuple(x.shape), dtype_of(x)) for x in leaves_of(made)]
+
+
+def outside_transforms() -> AbstractContextManager[None]:
+    """Make a context in which no transform of `torch.func` is at work."""
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    return temporarily_clear_interpreter_stack()
+
+
+@contextmanager
+def outside_modes() -> Iterator[None]:
+    """Let PyTorch neither trace nor transform what is done."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes(), outside_transforms():
+        yield
+
+
+def stand_in(x: Any) -> Any:
+    """A tensor like one, in memory for one element, to trace with."""
+    torch = sys.modules["torch"]
+    if not isinstance(x, torch.Tensor):
+        return x
+    extents = tuple(map(int, x.shape))  # to which a compiled program is tied then
+    return torch.empty((), dtype=x.dtype, device=x.device).expand(extents)
+
+
+def is_open(x: Any) -> bool:
+    """True for a number that a program of PyTorch leaves open."""
+    torch = sys.modules["torch"]
+    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def present_number(x: Any) -> Any:
+    """The present value of an open number, to which a compiled program is tied."""
+    return x.node.pytype(x) if is_open(x) else x

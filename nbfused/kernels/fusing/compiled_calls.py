@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -66,9 +65,9 @@ class CompiledCalls:
     def _in_transform(self, args: tuple[Any, ...], kwargs: dict[str, Any],
                       given: Arguments) -> Any:
         """The result inside of `torch.func` and of modes, which see each operation."""
-        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+        from ...autograd.compilers.torch_whole import outside_transforms
 
-        with temporarily_clear_interpreter_stack():
+        with outside_transforms():
             if not any(map(is_symbolic, given.leaves)):  # no tensor is the transform's
                 return self._fused(*args, **kwargs)
         return self._in_steps(args, kwargs, given)
@@ -80,17 +79,18 @@ class CompiledCalls:
         NumPy's functions fail there, as they ask tensors for their elements: a function
         that has such ones is traced, and its operations run on the tensors.
         """
-        before = _versions(given)
+        from ...autograd.compilers.torch_whole import is_open, present_number
+
         try:
             return self._fused.function(*args, **kwargs)
         except (AttributeError, RuntimeError, TypeError) as error:
             if isinstance(error, NbFusedError):
                 raise
-            if any(map(_is_symbol, leaves_of((args, kwargs)))):
-                args, kwargs = map_tree((args, kwargs), _number)
+            if any(map(is_open, leaves_of((args, kwargs)))):
+                args, kwargs = map_tree((args, kwargs), present_number)
                 return self._fused(*args, **kwargs)
             program = self._traced(args, kwargs)
-            if program is None or _versions(given) != before:
+            if program is None:  # a change would be made twice
                 raise KernelTypeError(
                     f"fuse: {self._fused.kernel_name} failed on tensors that PyTorch "
                     f"traces or transforms ({error}), and cannot be run again, as it "
@@ -100,11 +100,10 @@ class CompiledCalls:
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
         """The program of the function; None if it does more than compute."""
-        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-        from torch.utils._python_dispatch import _disable_current_modes
+        from ...autograd.compilers.torch_whole import outside_modes, stand_in
 
-        with _disable_current_modes(), temporarily_clear_interpreter_stack():
-            like = map_tree((args, kwargs), _stand_in)
+        with outside_modes():
+            like = map_tree((args, kwargs), stand_in)
             program, unstable = self._fused.traced(*like[0], **like[1])
         computes = not (unstable or program.stores or
                         isinstance(program.outputs, Changed))
@@ -144,28 +143,3 @@ class CompiledCalls:
             return made
 
         return call
-
-
-def _stand_in(x: Any) -> Any:
-    """A tensor like one, in memory for one element, to trace with."""
-    torch = sys.modules["torch"]
-    if not isinstance(x, torch.Tensor):
-        return x
-    extents = tuple(map(int, x.shape))  # to which a compiled program is tied then
-    return torch.empty((), dtype=x.dtype, device=x.device).expand(extents)
-
-
-def _is_symbol(x: Any) -> bool:
-    """True for a number that a program of PyTorch leaves open."""
-    torch = sys.modules["torch"]
-    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
-def _number(x: Any) -> Any:
-    """The present value of an open number, to which a compiled program is tied."""
-    return x.node.pytype(x) if _is_symbol(x) else x
-
-
-def _versions(given: Arguments) -> list[int]:
-    """PyTorch's counts of the writes to the tensors among the arguments."""
-    return [x._version for x in given.leaves if hasattr(x, "_version")]
