@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import check_dtype, dtype_of
+from ..arrays import DeviceArray, check_dtype, dtype_of
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError
 from .base import (
@@ -181,7 +181,7 @@ dsplit = _splitting("dsplit", 3, lambda ary: 2)
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     at = axis_of(axis, len(shape_of(x)))
-    if len(shape_of(x)) == 1 and not isinstance(getattr(x, "data", x), np.ndarray):
+    if len(shape_of(x)) == 1 and isinstance(getattr(x, "data", x), DeviceArray):
         x = copied(x)  # NumPy gives scalars, which follow no later change
     return tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
 
