@@ -250,6 +250,7 @@ def torch(monkeypatch):
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle,
                                 _get_tracing_state=lambda: None,
                                 _len_torch_dispatch_stack=lambda: 0,
+                                _are_functorch_transforms_active=lambda: False,
                                 _functorch=SimpleNamespace(
                                     is_functorch_wrapped_tensor=lambda x: False,
                                     peek_interpreter_stack=lambda: None))
