@@ -102,8 +102,15 @@ def test_tensors_without_a_header():
     read = reader(1)
     with pytest.raises(RuntimeError, match="storage"):
         read((torch.zeros(3).to_sparse(),))
-    with pytest.raises(RuntimeError, match="storage"):
-        torch.func.vmap(lambda x: read((x,)) or x)(torch.zeros(2, 3))
+
+
+def test_nothing_is_read_inside_of_transforms():
+    """Whose tensors have no header, and which follow others as well."""
+    read, found, other = reader(1), [], torch.zeros(3)
+    torch.func.vmap(lambda x: found.append(read((x,))) or x)(torch.zeros(2, 3))
+    torch.func.grad(lambda x: found.append(read((other,))) or x.sum())(torch.zeros(3))
+    assert found == [None, None]
+    assert read((other,)) is not None
 
 
 def test_other_libraries_have_none():
