@@ -20,7 +20,7 @@ from ..autograd.numpy_api.layouts import in_layout
 from ..autograd.numpy_api.refusals import no_operation, refuse_options
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError, TapeError
-from ..specs.shapes import assigned_shape
+from ..specs.shapes import assigned_shape, broadcasts_to
 from .base import (
     as_arrays,
     as_given,
@@ -58,11 +58,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K",
 
 
 def _repeated(values: Any, shape: tuple[int, ...]) -> Any:
-    try:
-        fits = np.broadcast_shapes(shape_of(values), shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(shape_of(values), shape):
         raise ShapeError(f"numpy.full_like: 'fill_value' has shape {shape_of(values)}, "
                          f"expected one that broadcasts to {shape}")
     return copied(ops.broadcast_to(values, shape))

@@ -113,6 +113,16 @@ def test_elements_of_tensors_are_views():
     assert (first.item(), x[1].item()) == (4.0, 7.0)
 
 
+def test_elements_of_unstack_are_views_where_the_library_has_them_so(device):
+    """NumPy's are scalars, and so are ours; CuPy's are views, as PyTorch's."""
+    x = nf.array(np.array([1.0, 2.0]), device=device)
+    views = not isinstance(x, (np.ndarray, nf.arrays.DeviceArray))
+    x = nf.Variable(x)
+    first, _ = np.unstack(x)
+    x[:] = 5.0
+    assert float(first) == (5.0 if views else 1.0)
+
+
 def test_views_of_a_constant_that_are_gone_take_no_memory():
     x = nf.Variable(np.ones(3))
     for _ in range(300):

@@ -390,13 +390,3 @@ def test_what_is_joined_of_views_does_not_follow(device):
     np.testing.assert_array_equal(nf.to_numpy(moved.data), rolled(x)[0])
     (moved * moved).sum().backward()
     np.testing.assert_array_equal(nf.to_numpy(w.grad), 2 * x)
-
-
-def test_elements_of_unstack_are_views_where_the_library_has_them_so(device):
-    """NumPy's are scalars, and so are ours; CuPy's are views, as PyTorch's."""
-    x = nf.array(np.array([1.0, 2.0]), device=device)
-    views = not isinstance(x, (np.ndarray, nf.arrays.DeviceArray))
-    x = nf.Variable(x)
-    first, _ = np.unstack(x)
-    x[:] = 5.0
-    assert float(first) == (5.0 if views else 1.0)

@@ -24,7 +24,7 @@ from ..base import (
     shape_of,
 )
 from ..complex_parts import conj, imag, real
-from ..reductions import mean
+from ..reductions.with_keywords import mean
 from ..shapes import diagonal
 
 __all__ = ["spread_weights"]

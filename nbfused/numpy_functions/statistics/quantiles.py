@@ -31,7 +31,8 @@ from ..base import (
     stored,
 )
 from ..cumulative import cumsum
-from ..reductions import _is_number, mean
+from ..reductions.with_keywords import mean
+from ..reductions.without_nan import is_number
 from ..sorting import argsort, sort
 from .averages import spread_weights
 
@@ -238,7 +239,7 @@ def _places(counts: np.ndarray, share: Any, method: _Method) -> Any:
 def _quantile(ordered: Any, share: Any, method: _Method, skip: bool) -> Any:
     """One quantile of sorted lines; NaN comes last in them."""
     count = shape_of(ordered)[-1]
-    known = _is_number(ordered) if skip else True
+    known = is_number(ordered) if skip else True
     if known is True:
         (low,), (weight,) = _places(np.array([count]), share, method)
         last = ops.getitem(ordered, (..., -1))
@@ -276,7 +277,7 @@ def _weighted(lines: Any, weights: Any, shares: np.ndarray, skip: bool) -> list[
     ordered = ops.take_along_axis(lines, chosen, axis=-1)
     share = ops.take_along_axis(converted(detached(weights), np.float64), chosen,
                                 axis=-1)
-    known = _is_number(ordered) if skip else True
+    known = is_number(ordered) if skip else True
     if known is not True:
         share = ops.where(known, share, 0.0)
     total = ops.sum(share, axis=-1, keepdims=True)
