@@ -277,12 +277,13 @@ def note_write(arrays: Sequence[Any]) -> None:
     """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
     global _looking_up
     if not _NEW and not _INDEX:
-        kinds = {*map(type, arrays)} if len(arrays) > 1 else map(type, arrays)
+        kinds = {*map(type, arrays)}
         for kind in kinds:
             tell = _COUNTERS[kind] if kind in _COUNTERS else _counter(
                 next(a for a in arrays if type(a) is kind))
             if tell is not None:
-                tell([a for a in arrays if type(a) is kind])
+                tell(arrays if len(kinds) == 1 else
+                     [a for a in arrays if type(a) is kind])
         return
     with _LOCK:
         _WRITTEN.extend(a for a in arrays if a is not None)

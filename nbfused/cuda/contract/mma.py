@@ -194,7 +194,7 @@ def _lane_of_fragments(plan: Plan, which: int) -> str:
     pitch, name, item = plan.pitch(which), plan.engine.name, plan.engine.item
     if name == "fma":
         return f"lane_{'mn'[which]}*16"
-    if name == "f64" or (name == "tf32" and not plan.inner(which)):
+    if plan.engine.kept == "float64" or (name == "tf32" and not plan.inner(which)):
         row, k = ("(lane >> 2)", "(lane & 3)")
         return f"{row}*{pitch} + {k}*{item}" if plan.inner(which) else \
             f"{k}*{pitch} + {row}*{item}"

@@ -9,7 +9,7 @@ from ...backend import Call
 from ...gpu.operands import Operand
 from ...gpu.programs import Programs
 from ...support.records import record
-from ..isa.engines import Engine
+from ..isa.engines import ENGINES, Engine
 from ..runtime.driver import Device
 from ..runtime.launch import Program
 from ..tuning.bounded_cache import BoundedCache
@@ -51,7 +51,12 @@ SHAPES = {
              Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
     "f64": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0),
             Shape((4, 4), (2, 2), 16, 4, 2, 1.0)),
+    "f64h": (Shape((2, 4), (2, 2), 16, 4, 2, 1.0),
+             Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
+             Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
+#: Engines that take the place of others from sm_90 on.
+LATER = {"f64": ENGINES["f64h"]}
 
 
 class MmaLauncher:
@@ -110,6 +115,8 @@ class MmaLauncher:
         """The plans that operands and device allow, and their relative rates."""
         engine = self._engine
         assert engine is not None
+        if where.arch >= (9, 0):
+            engine = LATER.get(engine.name, engine)
         a, b = (self._factor(call, o, engine) for o in self._text.factors)
         if a is None or b is None or 0 in call.shape:
             return

@@ -27,6 +27,7 @@ from ..runtime.compile import Kernel
 from ..runtime.driver import Device
 from ..runtime.launch import Program
 from ..text.source import Source, decoded, encoded, evaluate
+from ..text.states import WARP
 from ..tuning.bounded_cache import BoundedCache
 from ..tuning.tuner import layout_of
 from .text import ContractText, offsets_of
@@ -36,23 +37,23 @@ __all__ = ["PackLauncher"]
 #: Multiply-adds from which on a product is worth packing its factors:
 #: benchmarks/notes/products.md#rows-that-begin-anywhere.
 LEAST = 1 << 22
-#: The same of float32 that is not rounded, whose products take any stride, slower:
-#: an estimate.
-EXACT = 1 << 33
+#: The same of float32 that is not rounded, whose products take any stride, slower.
+EXACT = 1 << 31
 #: Extents below which the packed factors are read too seldom to make up for it: see
 #: benchmarks/notes/products.md#narrow.
 THIN = 32
-#: Extent along k from which on thin products of 16-bit floats are packed too, where the
-#: others are no more: through registers each slice waits, and few tiles leave nothing
-#: to do meanwhile.
+#: Extent along k from which on float32 that is not rounded is packed, and thin products
+#: of 16-bit floats where the others are no more than `TALL`: through registers each
+#: slice waits, and few tiles leave nothing to do meanwhile.
 DEEP, TALL = 512, 1 << 15
 #: Elements that a thread packs, and threads of a block.
 EACH, THREADS = 8, 256
 #: Bytes of which the length of a row is a multiple; and of a long one.
 _ALIGN, _LINE, _LONG = 16, 128, 1024
 
-#: The factors that are packed, and how many loops each has.
-_Ranks = tuple[tuple[int, int], ...]
+#: The factors that are packed, how many loops each has, how many lanes a piece, and
+#: whether a row is one.
+_Ways = tuple[tuple[int, int, int, bool], ...]
 
 
 @record(frozen=True)
@@ -71,9 +72,26 @@ class _Layout:
         return -(-self.extents[-1]//each)*each
 
     @property
-    def pieces(self) -> int:
-        """Pieces of a row, each for a warp."""
-        return -(-self.row // (32*EACH))
+    def lanes(self) -> int:
+        """Lanes that pack a piece of a row: a warp, or fewer where many would idle."""
+        few = 1 << (-(-self.row // EACH) - 1).bit_length()
+        half = WARP // 2
+        return min(few, half) if few <= half or \
+            4*half*self._pieces(half) <= 3*WARP*self._pieces(WARP) else WARP
+
+    @property
+    def whole(self) -> bool:
+        """Whether a row is one piece."""
+        return self._pieces(self.lanes) == 1
+
+    def _pieces(self, lanes: int) -> int:
+        return -(-self.row // (lanes*EACH))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that pack all rows."""
+        lanes = self.lanes
+        return -(-prod(self.extents[:-1])*self._pieces(lanes)*lanes // THREADS)
 
     @property
     def bytes(self) -> int:
@@ -102,8 +120,7 @@ class PackLauncher:
 
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
-        #: By the factors that are packed, and their loops.
-        self._programs: Programs[_Ranks, Program] = Programs(Program, self._kernel)
+        self._programs: Programs[_Ways, Program] = Programs(Program, self._kernel)
         self._layouts: BoundedCache[Hashable, dict[int, _Layout]] = BoundedCache()
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = text.ranks[1:] == (1, 1, 1) and (
@@ -122,11 +139,12 @@ class PackLauncher:
 
     def worthwhile(self, call: Call) -> bool:
         """Whether a factor needs it, and the product is large beside its factors."""
-        thick = min(call.shape[-3:]) >= THIN or self._is_deep(call) or \
+        *_, m, n, k = call.shape
+        thick = min(m, n, k) >= THIN or self._is_deep(call) or \
             self._text.typed.prologues != (None, None)
-        least = EXACT if self._exact else LEAST
-        return self._possible and prod(call.shape) >= least and thick and bool(
-            self.layouts(call))
+        least, deep = (EXACT, DEEP) if self._exact else (LEAST, 0)
+        return self._possible and prod(call.shape) >= least and k >= deep and \
+            thick and bool(self.layouts(call))
 
     def _is_deep(self, call: Call) -> bool:
         """Whether sums are long, and rows and columns not too many for tiles."""
@@ -189,68 +207,74 @@ class PackLauncher:
     def _pack(self, call: Call, where: Device, layouts: dict[int, _Layout],
               targets: Sequence[int]) -> None:
         """One launch: the last blocks of one factor run beside the other's first."""
-        ranks = tuple([(w, len(layout.loops)) for w, layout in layouts.items()])
-        blocks = {w: -(-prod(layout.extents[:-1])*layout.pieces // (THREADS//32))
-                  for w, layout in layouts.items()}
+        ways = tuple([(w, len(layout.loops), layout.lanes, layout.whole)
+                      for w, layout in layouts.items()])
         pointers = [p for w in layouts for p in (call.pointers[w], targets[w])]
-        self._programs[ranks].launch(
-            where, call.stream, sum(blocks.values()),
+        self._programs[ways].launch(
+            where, call.stream, sum(layout.blocks for layout in layouts.values()),
             (*pointers, *chain.from_iterable(
                 (*layout.extents, *(call.strides[w][x] for x in layout.loops),
-                 layout.row, blocks[w]) for w, layout in layouts.items())))
+                 layout.row, layout.blocks) for w, layout in layouts.items())))
 
-    def _kernel(self, ranks: _Ranks) -> Kernel:
-        """A block packs pieces of one of the factors, of so many loops each."""
-        out = Source(kernel_name(self._text.name, "pack", *(str(w) for w, _ in ranks)))
-        for w, _ in ranks:
+    def _kernel(self, ways: _Ways) -> Kernel:
+        """A block packs pieces of one of the factors."""
+        out = Source(kernel_name(self._text.name, "pack", *(
+            f"{w}" if lanes == WARP else f"{w}by{lanes}" for w, _, lanes, _ in ways)))
+        for w, *_ in ways:
             out.pointer(self._text.factors[w].pointer,
                         storage(self._text.factors[w].dtype))
             out.pointer(f"target{w}", storage(self._dtype(w)))
-        for w, rank in ranks:
+        for w, rank, *_ in ways:
             strides = (self._text.factors[w].stride(k) for k in range(rank))
             out.integer(*(f"n{w}_{k}" for k in range(rank)), *strides, f"width{w}",
                         f"blocks{w}")
         out("block = i64(cuda.blockIdx.x)")
-        (w, rank), *second = ranks
+        first, *second = ways
         if not second:
-            self._piece(out, w, rank)
+            self._piece(out, *first)
             return out.kernel(THREADS)
-        with out.block(f"if block < blocks{w}:"):
-            self._piece(out, w, rank)
+        with out.block(f"if block < blocks{first[0]}:"):
+            self._piece(out, *first)
         with out.block("else:"):
-            out(f"block -= blocks{w}")
+            out(f"block -= blocks{first[0]}")
             self._piece(out, *second[0])
         return out.kernel(THREADS)
 
-    def _piece(self, out: Source, which: int, rank: int) -> None:
-        """A warp packs a piece of a row: neighbouring lanes, neighbouring pairs."""
+    def _piece(self, out: Source, which: int, rank: int, lanes: int,
+               whole: bool) -> None:
+        """Lanes pack a piece of a row: neighbouring lanes, neighbouring pairs."""
         o, w = self._text.factors[which], which
         extents = [f"n{w}_{k}" for k in range(rank)]
         rows = "*".join(extents[:-1])
-        out(f"place = block*{THREADS//32} + (i64(cuda.threadIdx.x) >> 5)",
-            f"pieces = divide(width{w} + {32*EACH - 1}, i64({32*EACH}))",
-            "row = divide(place, pieces)",
-            f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
+        out("thread = i64(cuda.threadIdx.x)",
+            f"row = block*{THREADS//lanes} + (thread >> {lanes.bit_length() - 1})",
+            f"first = (thread & {lanes - 1})*2")
+        if not whole:
+            out("place = row",
+                f"pieces = divide(width{w} + {lanes*EACH - 1}, i64({lanes*EACH}))",
+                "row = divide(place, pieces)",
+                f"first += (place - row*pieces)*{lanes*EACH}")
         with out.block(f"if row < {rows}:"):
             at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{w}_")[o.at]
             out(f"source = {at}", f"begin = row*width{w} + first",
                 f"room = {extents[-1]} - first")
-            step = o.stride(rank - 1)
-            with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
-                out("near = source + first")
-                self._pairs(out, which, "near + {0}")
+            step, ends = o.stride(rank - 1), ("room", f"width{w} - first")
+            out("near = source + first", "end = room - 1")
+            with out.block(f"if {step} == 1 and room > {2*lanes*(EACH//2 - 1) + 1}:"):
+                self._pairs(out, which, lanes, "near + {0}")
+            with out.block(f"elif {step} == 1:"):
+                self._pairs(out, which, lanes, "near + min({0}, end)", *ends)
             with out.block("else:"):
-                out("end = room - 1")
-                self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
-                            "room", f"width{w} - first")
+                self._pairs(out, which, lanes,
+                            f"source + (first + min({{0}}, end))*{step}", *ends)
 
-    def _pairs(self, out: Source, which: int, source: str, room: str = "",
+    def _pairs(self, out: Source, which: int, lanes: int, source: str, room: str = "",
                width: str = "") -> None:
         """A lane's elements; `room`: how many a row has from there on, `width`: here.
 
         Beyond its end a row is 0: along k it is multiplied.
         """
-        places = [64*(e//2) + e % 2 for e in range(EACH)]
+        places = [2*lanes*(e//2) + e % 2 for e in range(EACH)]
         pointer, x = self._text.factors[which].pointer, f"x{which}_"
         out(*(f"{x}{e} = {pointer}[{source.format(at)}]"
               for e, at in enumerate(places)))

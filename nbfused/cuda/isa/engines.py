@@ -67,6 +67,7 @@ ENGINES = {
         Engine("bf16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("tf32", 4, 16, 16, 8, 4, 4, 8, (4, 8)),
         Engine("f64", 8, 8, 8, 4, 1, 1, 2, (4, 4), "float64"),
+        Engine("f64h", 8, 16, 8, 8, 4, 2, 4, (4, 4), "float64"),  # of sm_90 and later
         # wgmma, a factor in registers: A, or B, and then the sums are transposed.
         Engine("tf32a", 4, 16, 256, 8, 0, 0, 128, (0, 0)),
         Engine("tf32b", 4, 64, 16, 8, 0, 0, 32, (0, 0)))}

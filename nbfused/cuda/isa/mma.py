@@ -54,8 +54,8 @@ class _Tiles:
 
     def load(self, builder: Any, address: Any, step: int) -> list[Any]:
         """All fragments of a step."""
-        read = {"fma": self._four, "f64": self._one, "tf32": self._rounded}.get(
-            self.engine.name, self._matrices)
+        read = {"fma": self._four, "f64": self._doubles, "f64h": self._doubles,
+                "tf32": self._rounded}.get(self.engine.name, self._matrices)
         return [value for unit in range(self.count)
                 for value in read(builder, address, self.offset(unit, step))]
 
@@ -65,10 +65,15 @@ class _Tiles:
         return several(builder, _F32, 4, "ld.shared.v4.f32 {$0, $1, $2, $3}, "
                         f"[$4+{at}];", f"r,{MEMORY}", address)
 
-    @staticmethod
-    def _one(builder: Any, address: Any, at: int) -> list[Any]:
-        return several(builder, _F64, 1, f"ld.shared.f64 $0, [$1+{at}];",
-                        f"r,{MEMORY}", address)
+    def _doubles(self, builder: Any, address: Any, at: int) -> list[Any]:
+        """Float64 one by one: every fourth along k, of these every eighth row of A."""
+        engine, item = self.engine, self.engine.item
+        along, own = (item, self.pitch) if self.inner else (self.pitch, item)
+        rows = range(0, engine.columns if self.right else engine.rows, 8)
+        return [x for k in range(0, engine.step, 4) for row in rows
+                for x in several(builder, _F64, 1, "ld.shared.f64 $0, "
+                                 f"[$1+{at + k*along + row*own}];", f"r,{MEMORY}",
+                                 address)]
 
     def _matrices(self, builder: Any, address: Any, at: int) -> list[Any]:
         """``ldmatrix``: four matrices of 8 rows of 16 bytes."""
@@ -107,10 +112,15 @@ _MMA = {
 def _pair(builder: Any, engine: Engine, sums: list[Any], a: list[Any],
           b: list[Any]) -> list[Any]:
     """The sums of a unit of A and one of B after a step, on tensor cores."""
-    if engine.name == "f64":
+    if engine.kept == "float64":
+        given = [*a, *b, *sums]
+        names = iter(f"${k}" for k in range(len(sums) + len(given)))
+        groups = ", ".join(f"{{{', '.join(next(names) for _ in group)}}}"
+                           for group in (sums, a, b, sums))
+        shape = f"m{engine.rows}n{engine.columns}k{engine.step}"
         return several(
-            builder, _F64, 2, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 "
-            "{$0, $1}, {$2}, {$3}, {$4, $5};", "d,d,d,d", *a, *b, *sums)
+            builder, _F64, len(sums), f"mma.sync.aligned.{shape}.row.col.f64.f64.f64"
+            f".f64 {groups};", ",".join("d"*len(given)), *given)
     found = []
     words = [builder.bitcast(x, _I32) for x in a]
     for half in (0, 1):
@@ -263,8 +273,9 @@ def _places(engine: Engine, unit: int, row: int) -> list[tuple[int, tuple[int, i
         # that columns of B do, from which a multiply-add would read two or three.
         return [(r*row + unit*64 + 4*c, (4*r + c, 4*r + c + 1))
                 for r in range(4) for c in range(4)]
-    if engine.name == "f64":
-        return [(unit*64, (0, 2))]
+    if engine.kept == "float64":
+        return [(unit*64 + low*8*row, (2*low, 2*low + 2))
+                for low in range(engine.rows//8)]
     if engine.name == "tf32a":
         return [(j*32 + low*8*row, (4*j + 2*low, 4*j + 2*low + 2))
                 for j in range(32) for low in (0, 1)]

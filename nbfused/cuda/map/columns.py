@@ -1,8 +1,8 @@
 """Maps on CUDA over columns that lie side by side: ``p[:, 0], p[:, 1], p[:, 2]``.
 
-A thread takes all columns of several rows by whole accesses.  An access of one column
-alone would use a part of what memory brings:
-benchmarks/notes/memory.md#columns-side-by-side.
+A thread takes all columns of several rows by whole accesses, or element by element of
+one row where no few accesses are whole rows.  A thread for one column alone would use a
+part of what memory brings: benchmarks/notes/memory.md#columns-side-by-side.
 """
 
 from __future__ import annotations
@@ -19,53 +19,64 @@ from ..text.hints import loaded_text
 from ..text.source import LONGEST, Source, statements_of
 from .text import IN_FLIGHT, MapText
 
-__all__ = ["ColumnsText", "SideBySide", "rows_taken", "side_by_side"]
+__all__ = ["Columns", "ColumnsText", "Share", "SideBySide", "share_of", "side_by_side"]
 
 #: Registers for what a thread loads at most, and for what it stores: an estimate.
 REGISTERS = 64
-#: Accesses of an array by a thread: more take longer than a way through shared memory,
-#: see the record.
-ACCESSES = 4
+#: Accesses of an array by a thread, whole ones and narrower: more take longer than a
+#: way through shared memory, see the record.
+ACCESSES, NARROW = 4, 6
+#: Bytes of an element from which on half of `IN_FLIGHT` suffices, and rows that are no
+#: whole accesses are faster element by element; and of one of which two accesses are,
+#: too.
+LARGE, LARGEST = 4, 8
 #: Statements of a thread's rows that are worth the time to compile them: an estimate.
 LONG = 4*LONGEST
+
+
+#: Columns of an array, and bytes of an element.
+Columns = tuple[int, int]
+
+
+@record(frozen=True)
+class Share:
+    """The part of a thread: so many rows, by accesses of so many bytes.
+
+    An element that is larger is an access.
+    """
+
+    rows: int
+    access: int
 
 
 @record(frozen=True)
 class SideBySide:
     """Operands of a Map of one loop that are the columns of arrays.
 
-    Attributes
-    ----------
-    groups
-        For each array, its columns' numbers, in order.
-    rows
-        That a thread takes: all are whole accesses.
+    `groups` are for each array its columns' numbers, in order.
     """
 
     groups: tuple[tuple[int, ...], ...]
-    rows: int
+    share: Share
 
 
 def side_by_side(text: MapText, call: Call) -> SideBySide | None:
-    """The columns among a call's operands; None where some are not with all of theirs.
-
-    Arrays that begin or end inside an access have none.
-    """
+    """Columns among a call's operands; None where some are not with all of theirs."""
     if len(call.shape) != 1 or {"raw", "scatter", "window"} & {*text.typed.kinds}:
         return None
     groups = [g for own in (text.inputs, text.outputs) for g in _groups(own, call)]
     apart = [o for o in text.looped if o.code == "s"]
     if not apart or sum(map(len, groups)) != len(apart):
         return None
-    sides = [[(len(g), g[0].dtype.itemsize) for g in groups
-              if (g[0].at < len(text.inputs)) == read] for read in (True, False)]
-    rows = rows_taken(*sides)
-    if not 0 < rows*statements_of(text.typed.function) <= LONG or any(
-            call.pointers[g[0].at] % ACCESS for g in groups) or any(
-            call.pointers[o.at] % min(ACCESS, rows*o.dtype.itemsize)
+    read, written = ([(len(g), g[0].dtype.itemsize) for g in groups
+                      if (g[0].at < len(text.inputs)) == own] for own in (True, False))
+    share = share_of(read, written,
+                     gcd(ACCESS, *(call.pointers[g[0].at] for g in groups)))
+    if share is None or share.rows*statements_of(text.typed.function) > LONG or any(
+            call.pointers[o.at] % min(share.access, share.rows*o.dtype.itemsize)
             for o in text.unit):
         return None
-    return SideBySide(tuple(tuple(o.at for o in g) for g in groups), rows)
+    return SideBySide(tuple(tuple(o.at for o in g) for g in groups), share)
 
 
 def _groups(operands: Sequence[Operand], call: Call) -> Iterator[list[Operand]]:
@@ -84,21 +95,42 @@ def _groups(operands: Sequence[Operand], call: Call) -> Iterator[list[Operand]]:
                 yield group
 
 
-def rows_taken(read: Sequence[tuple[int, int]],
-               written: Sequence[tuple[int, int]]) -> int:
-    """Rows of a thread; 0 if it has no room for so many.
+def share_of(read: Sequence[Columns], written: Sequence[Columns],
+             aligned: int = ACCESS) -> Share | None:
+    """The part of a thread; None if it has no room for that.
 
-    The arguments are of the arrays that are read and written: columns, and bytes of an
-    element.
+    Parameters
+    ----------
+    read, written
+        The arrays.
+    aligned
+        Bytes that all their addresses are a multiple of.
     """
-    rows = max(ACCESS // gcd(ACCESS, count*size) for count, size in (*read, *written))
-    while 0 < rows*sum(count*size for count, size in read) < IN_FLIGHT:
-        rows *= 2
+    arrays = (*read, *written)
+    least = min(size for _, size in arrays)
+    rows = [count*size for count, size in arrays]
+    single = (least == LARGEST and 2*ACCESS in rows) or (
+        least >= LARGE and any(row % ACCESS and ACCESS % row for row in rows))
+    return _share(read, written, least if single else aligned) or \
+        _share(read, written, least)
+
+
+def _share(read: Sequence[Columns], written: Sequence[Columns],
+           access: int) -> Share | None:
+    """The part of a thread by accesses of so many bytes."""
+    arrays = (*read, *written)
+    rows = max(access // gcd(access, count*size) for count, size in arrays)
+    if access == ACCESS and read:
+        moved = sum(count*size for count, size in read)
+        large = min(size for _, size in read) >= LARGE
+        while rows*moved < (IN_FLIGHT // 2 if large else IN_FLIGHT):
+            rows *= 2
     most = max(sum(count*max(1, size // 4) for count, size in side)
                for side in (read, written))
-    longest = max(count*size for count, size in (*read, *written))
-    fits = rows*most <= REGISTERS and rows*longest <= ACCESSES*ACCESS
-    return rows if fits else 0
+    fits = rows*most <= REGISTERS and all(
+        rows*count*size <= (ACCESSES if access == ACCESS else NARROW)*max(access, size)
+        for count, size in arrays)
+    return Share(rows, access) if fits else None
 
 
 class ColumnsText(MapText):
@@ -115,12 +147,12 @@ class ColumnsText(MapText):
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
                  found: SideBySide, threads: int) -> None:
         super().__init__(name, typed, signature, vector=False, threads=threads)
-        self.rows = found.rows
+        self.rows, self.access = found.share.rows, found.share.access
         self.groups = [[self.operands[at] for at in own] for own in found.groups]
         self.name = self.name.replace("general", "columns")
 
     def __str__(self) -> str:
-        return f"rows={self.rows} threads={self.threads}"
+        return f"rows={self.rows} access={self.access} threads={self.threads}"
 
     def blocks(self, shape: Sequence[int]) -> int:
         """Number of blocks for so many rows."""
@@ -147,7 +179,7 @@ class ColumnsText(MapText):
         numbers = {o.at: r for r, o in enumerate(self.results)}
         for own in self._stretches(self.results):
             flat = [values[e][numbers[o.at]] for e in range(self.rows) for o in own]
-            for width, k, at in _accesses(own, self.rows):
+            for width, k, at in self._parts(own):
                 out(f"store{width}({own[0].pointer}, {at}, "
                     f"({', '.join(flat[k:k + width])},))")
 
@@ -160,7 +192,7 @@ class ColumnsText(MapText):
                 found[o.at] = [f"x{o.at}"]*self.rows
         for own in self._stretches(self.inputs):
             names = [f"x{own[0].at}_{k}" for k in range(self.rows*len(own))]
-            for width, k, at in _accesses(own, self.rows):
+            for width, k, at in self._parts(own):
                 out(f"{', '.join(names[k:k + width])}, = "
                     f"{loaded_text(own[0], width, at, self.hint)}")
             found |= {o.at: names[m::len(own)] for m, o in enumerate(own)}
@@ -172,10 +204,9 @@ class ColumnsText(MapText):
         return [*(g for g in self.groups if g[0].at in named),
                 *([o] for o in operands if o.code == "1")]
 
-
-def _accesses(own: Sequence[Operand], rows: int) -> list[tuple[int, int, str]]:
-    """Accesses of a thread: elements, the first one's number, and its place."""
-    count = rows*len(own)
-    width = min(count, MOST, ACCESS // own[0].dtype.itemsize)
-    start = "first" if len(own) == 1 else f"first*{len(own)}"
-    return [(width, k, f"{start} + {k}") for k in range(0, count, width)]
+    def _parts(self, own: Sequence[Operand]) -> list[tuple[int, int, str]]:
+        """Accesses of a thread: elements, the first one's number, and its place."""
+        count, size = self.rows*len(own), own[0].dtype.itemsize
+        width = min(count, MOST, max(1, self.access // size))
+        start = "first" if len(own) == 1 else f"first*{len(own)}"
+        return [(width, k, f"{start} + {k}") for k in range(0, count, width)]

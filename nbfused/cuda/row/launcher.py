@@ -39,6 +39,9 @@ __all__ = ["RowLauncher", "build_row"]
 BLOCK = 256
 #: Lanes for a row that is not kept, by its number of accesses; no record.
 _LANES = ((16, 8), (128, 32), (512, 128), (1024, 256))
+#: The same before these where there are sums over rows, for which blocks go through
+#: many rows: benchmarks/notes/rows.md#sums-over-rows-of-few-elements.
+_LANES_OF_SUMS = ((6, 1), (12, 2), (24, 4), (56, 8), (128, 16), (256, 32))
 _MOST_LANES = 512
 #: Static shared memory of the stages' reductions, at most.
 _STATIC = 2048
@@ -117,7 +120,9 @@ class RowLauncher:
         """The kernel for a call, and its number of lanes to a row."""
         text, columns, vector = self.text, call.shape[-1], self.text.is_aligned(call)
         accesses = columns // (text.width if vector or text.could_rag else 1)
-        lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
+        few = _LANES_OF_SUMS if text.sums else ()
+        lanes = next((n for most, n in (*few, *_LANES) if accesses <= most),
+                     _MOST_LANES)
         if text.once():
             lanes = lanes_once(accesses, _MOST_LANES)
         if vector and columns < 1 << 32:  # see `compared_short`

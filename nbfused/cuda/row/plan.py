@@ -57,7 +57,8 @@ _SHARES = (Share(2, 1, 1), Share(4, 1, 1), Share(8, 1, 2), Share(32, 1, 2),
 #: The same for rows with sums over rows, for which every block needs room.  Lanes with
 #: one access need so few registers that twice as many are resident.  Measured:
 #: benchmarks/notes/rows.md#sums-over-rows.
-_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64, 512),
+_SUMMED = (Share(1, 1, 1, 64, 512), Share(2, 1, 1, 64, 512), Share(4, 1, 1, 64, 512),
+           Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64, 512),
            Share(256, 1, 1, 16, 1024, held=True), Share(64, 1, 4, 80, 384),
            Share(128, 1, 2, 64, 512), Share(256, 1, 2, 64, 512),
            Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),

@@ -21,6 +21,9 @@ from .text import RowText
 
 __all__ = ["RowSums", "own_columns"]
 
+#: Groups of a block whose sums one thread adds.
+GROUPS = 32
+
 
 @contextmanager
 def own_columns(out: Source, plan: RowPlan, width: int) -> Iterator[None]:
@@ -139,9 +142,8 @@ class RowSums:
         else:
             out("cuda.syncthreads()")
             for k, dtype in self.columns.items():
-                self._over_groups(k, [
-                    f"shared_{dtype.name}({g}*room + sum{k}_at)[at]"
-                    for g in range(self.plan.groups)])
+                self._over_groups(
+                    k, f"shared_{dtype.name}({{}}*room + sum{k}_at)[{{}}]")
 
     def _from_registers(self, accesses: Sequence[str], last: str) -> None:
         out, plan = self.out, self.plan
@@ -158,14 +160,30 @@ class RowSums:
                     out(f"store{self.width}({target}, {first} + {column}, ({values},))")
             if plan.groups > 1:
                 out("cuda.syncthreads()")
-                self._over_groups(k, [f"{target}[{g}*columns + at]"
-                                      for g in range(plan.groups)])
+                self._over_groups(k, f"{target}[{{}}*columns + {{}}]")
 
-    def _over_groups(self, k: int, groups: Sequence[str]) -> None:
-        """The sums that the groups of a block have, added in order."""
-        out = self.out
+    def _over_groups(self, k: int, sums: str) -> None:
+        """The sums that the groups of a block have, added in a fixed order.
+
+        Parameters
+        ----------
+        k
+            The output.
+        sums
+            Text of a group's sum at a column.
+        """
+        out, groups = self.out, self.plan.groups
+        while groups > GROUPS:  # all at once, where few columns leave most threads idle
+            groups //= 2
+            with out.block(f"if group < {groups}:"):
+                out("at = lane")
+                with out.block("while at < columns:"):
+                    out(f"{sums.format('group', 'at')} += "
+                        f"{sums.format(f'(group + {groups})', 'at')}",
+                        f"at += {self.plan.lanes}")
+            out("cuda.syncthreads()")
         out("at = thread")
         with out.block("while at < columns:"):
-            out(f"part{k} = {groups[0]}")
-            out(*(f"part{k} += {other}" for other in groups[1:]),
+            out(f"part{k} = {sums.format(0, 'at')}")
+            out(*(f"part{k} += {sums.format(g, 'at')}" for g in range(1, groups)),
                 f"w{k}[block*columns + at] = part{k}", f"at += {self.plan.threads}")

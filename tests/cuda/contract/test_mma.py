@@ -11,6 +11,7 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call
+from nbfused.cuda.contract import mma_launch
 from nbfused.cuda.contract import pack as contract_pack
 from nbfused.cuda.contract.f32.launch import F32Launcher
 from nbfused.cuda.contract.general import LARGE, SMALL, GeneralText
@@ -70,6 +71,8 @@ def taken(monkeypatch):
 
 
 def forced(monkeypatch, engine, shape):
+    if engine in ("f64", "f64h"):
+        monkeypatch.setattr(mma_launch, "LATER", {"f64": ENGINES[engine]})
     monkeypatch.setitem(SHAPES, engine, (shape,))
     monkeypatch.setattr(Tf32Launcher, "takes", lambda self, *call: False)
 
@@ -78,13 +81,20 @@ EVERY = [pytest.param(name, k, id=f"{name}{k}") for name, shapes in SHAPES.items
          for k in range(len(shapes))]
 
 
+#: Compute capabilities that the others do without.
+FIRST = {"f64h": (9, 0)}
+
+
 def dtype_of(engine):
-    return {"f16": "float16", "bf16": bfloat16, "f64": "float64"}.get(engine, "float32")
+    return {"f16": "float16", "bf16": bfloat16, "f64": "float64",
+            "f64h": "float64"}.get(engine, "float32")
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize(("engine", "which"), EVERY)
-def test_every_shape_of_tile(engine, which, taken, monkeypatch):
+def test_every_shape_of_tile(engine, which, taken, monkeypatch, request):
+    if engine in FIRST:
+        request.getfixturevalue("hopper")
     forced(monkeypatch, engine, SHAPES[engine][which])
     dtype = dtype_of(engine)
     precision = "tf32" if engine == "tf32" else None
@@ -303,16 +313,18 @@ def test_precision_is_none_or_tf32():
 
 INSTRUCTIONS = {
     "fma": "fma.rn.f32", "f64": "mma.sync.aligned.m8n8k4.row.col.f64",
+    "f64h": "mma.sync.aligned.m16n8k8.row.col.f64",
     "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32",
     "f16": "mma.sync.aligned.m16n8k16.row.col.f32.f16",
     "bf16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16"}
 
 
 LADDER = [pytest.param(*shape.values, arch, id=f"{shape.id}-sm_{arch[0]}{arch[1]}",
-                       marks=[] if arch == (8, 0) and shape.values[1] == 0
+                       marks=[] if arch == first and shape.values[1] == 0
                        else pytest.mark.variants)
-          for shape in EVERY for arch in ((8, 0), (9, 0), (10, 0), (12, 0))
-          if arch == (8, 0) or shape.values[1] == 0]
+          for shape in EVERY for first in [FIRST.get(shape.values[0], (8, 0))]
+          for arch in ((8, 0), (9, 0), (10, 0), (12, 0))
+          if arch == first or (arch > first and shape.values[1] == 0)]
 
 
 @pytest.mark.parametrize(("engine", "which", "arch"), LADDER)
@@ -326,7 +338,7 @@ def test_the_ladder_compiles_without_spills(engine, which, arch):
     code, said = assembled(MmaText(text, plan).kernel(), arch)
     assert INSTRUCTIONS[engine] in code
     assert "cp.async.cg.shared.global" in code
-    assert engine in ("f64", "tf32", "fma") or "ldmatrix" in code
+    assert engine in ("f64", "f64h", "tf32", "fma") or "ldmatrix" in code
     if said is not None:
         used, spilled = registers(said)
         assert spilled == 0, f"{used} registers"

@@ -23,7 +23,7 @@ from nbfused.cuda.isa.engines import ENGINES
 from tests.cuda.simulation.warp import LANES, Builder, Warp
 
 DTYPES = {"fma": np.float32, "f16": np.float16, "bf16": bfloat16, "tf32": np.float32,
-          "f64": np.float64}
+          "f64": np.float64, "f64h": np.float64}
 
 
 def lanes_of(text):

@@ -47,7 +47,8 @@ def test_few_results_share_k_among_groups(extents, wanted):
 
 
 @pytest.mark.parametrize(("dtype", "shape", "few"), [
-    ("float32", (64, 256, 10), True), ("float64", (256, 256, 256), True),
+    ("float32", (64, 256, 10), True), ("float64", (64, 256, 256), True),
+    ("float64", (256, 256, 256), False),
     ("float32", (128, 1024, 128), True), ("float32", (512, 512, 512), False),
     ("float16", (64, 256, 10), True), ("float16", (64, 256, 256), False),
     ("float32", (5833, 16, 1119), False)])

@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.cuda.contract.sums.parts import EACH, LEAST, UNIT, parts_of
+from nbfused.cuda.contract.sums.parts import EACH, ENGINES, UNIT, parts_of
 from tests.cuda.contract.products import integers, placed
 from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 
@@ -34,12 +34,13 @@ def test_other_products_are_not_split(shape, engine):
 def test_the_parts_are_all_of_k_and_fill_the_device(shape, engine):
     parts = parts_of(shape, engine, PROCESSORS)
     assert parts.count*parts.size + parts.left == shape[-1]
-    assert parts.size >= LEAST
+    least, (rows, columns) = ENGINES[engine].least, ENGINES[engine].large
+    assert parts.size >= least
     assert parts.size % UNIT == 0
     assert 0 <= parts.left < parts.size
     assert parts.slots == parts.count + (parts.left > 0)
-    tiles = shape[0]*-(-shape[1]//128)*-(-shape[2]//128)
-    assert parts.count*tiles > min(PROCESSORS, shape[-1]//(2*LEAST))/2
+    tiles = shape[0]*-(-shape[1]//rows)*-(-shape[2]//columns)
+    assert parts.count*tiles > min(PROCESSORS, shape[-1]//(2*least))/2
     assert parts.count*tiles <= EACH*PROCESSORS
 
 

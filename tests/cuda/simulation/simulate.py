@@ -136,15 +136,17 @@ class Beyond:
                        x - w*y)
         flat = self.floats(3001)
         p = flat[1:].reshape(-1, 3)
-        self.check("columns that begin inside an access", turned(*p.T, p[:, 0])[1],
+        self.check("columns that begin inside an access", turned(*p.T, flat[1:1001])[1],
                    p[:, 2]*p[:, 0] + p[:, 1])
         taken = [name for name in simulated.LAUNCHED if name.endswith("map_columns")]
-        if len(taken) != 3:
-            self.failures.append(f"columns side by side: {len(taken)} of 3 launches")
+        if len(taken) != 4:
+            self.failures.append(f"columns side by side: {len(taken)} of 4 launches")
 
     def rows(self):
         # Not aligned, lanes idle, several accesses; many rows for a block only once.
-        for rows, columns in ((20, 32), (11, 31), (5, 40), (3, 100), (3, 260)):
+        # Few elements: more groups of a block than one thread adds.
+        for rows, columns in ((20, 32), (11, 31), (5, 40), (3, 100), (3, 260),
+                              (300, 3), (150, 4), (70, 11)):
             x, cotangent = self.floats(rows, columns), self.floats(rows, columns)
             u = [nf.Variable(a, requires_grad=True) for a in (x, x[0], x[1])]
             nf.ops.layer_norm(*u).backward(cotangent)
@@ -250,9 +252,10 @@ class Beyond:
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
         self._narrow()
         contract_parts.LONG, contract_parts.MANY = 1, 2
-        contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0, 1.0)
-                                  for name, e in contract_parts.ENGINES.items()}
-        contract_parts.LEAST, contract_parts.UNIT = 32, 4
+        contract_parts.ENGINES = {
+            name: contract_parts.Engine(e.rate, e.small, 1.0, 1.0, 32)
+            for name, e in contract_parts.ENGINES.items()}
+        contract_parts.UNIT = 4
         contract_parts.parts_of.cache_clear()
         wide, tall, bias = self.floats(5, 333), self.floats(333, 7), self.floats(7)
         check("sums in parts", nf.ops.linear(wide, tall, bias, activation="relu"),

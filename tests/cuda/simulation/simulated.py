@@ -388,8 +388,8 @@ def simulate():
     Share = row_plan.Share
     row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
                         Share(THREADS, 1, 4, 64, THREADS))
-    row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
-                        Share(THREADS, 1, 4, 64, 512))
+    row_plan._SUMMED = (Share(1, 1, 1, 64, THREADS), Share(8, 1, 2, 64, THREADS),
+                        Share(32, 1, 1, 64, THREADS), Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
     contract_general_launch.TILES = (
         Tile(16, 16, 8, 4, 4, 1, groups=4), Tile(64, 32, 8, 8, 4, 1),

@@ -80,12 +80,8 @@ class Warp:
 
     def mma(self, text, values):
         """A product of fragments."""
-        if "m8n8k4" in text:
-            a, b, *c = values
-            left, right = np.zeros((8, 4)), np.zeros((4, 8))
-            left[LANES//4, LANES % 4], right[LANES % 4, LANES//4] = a, b
-            d = left @ right
-            return [c[k] + d[LANES//4, 2*(LANES % 4) + k] for k in (0, 1)]
+        if ".f64" in text:
+            return self._doubles(text, values)
         a, b, c = values[:4], values[4:6], values[6:]
         per = 1 if "tf32" in text else 2  # elements of a register
         dtype = np.float32 if per == 1 else bfloat16 if "bf16" in text else np.float16
@@ -100,6 +96,20 @@ class Warp:
                 right[(LANES % 4 + 4*r)*per + e, LANES//4] = _element(word, e, dtype)
         d = left @ right
         return [c[r] + d[LANES//4 + 8*(r//2), 2*(LANES % 4) + r % 2] for r in range(4)]
+
+    def _doubles(self, text, values):
+        """Of float64: parts of 8 rows, and of 4 places along k."""
+        rows, depth = map(int, re.search(r"m(\d+)n8k(\d+)", text).groups())
+        down, count = rows//8, rows*depth//32
+        a, b, c = values[:count], values[count:-2*down], values[-2*down:]
+        left, right = np.zeros((rows, depth)), np.zeros((depth, 8))
+        for r, x in enumerate(a):
+            left[LANES//4 + 8*(r % down), LANES % 4 + 4*(r//down)] = x
+        for r, x in enumerate(b):
+            right[LANES % 4 + 4*r, LANES//4] = x
+        d = left @ right
+        return [x + d[LANES//4 + 8*(r//2), 2*(LANES % 4) + r % 2]
+                for r, x in enumerate(c)]
 
 
 def _element(word, which, dtype):

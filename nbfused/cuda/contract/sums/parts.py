@@ -13,8 +13,6 @@ from ....support.records import record
 
 __all__ = ["ENGINES", "LONG", "Engine", "Parts", "parts_of", "unsplit_cycles"]
 
-#: Side of a tile at most.
-TILE = 128
 #: Rows or columns of a result whose tiles are fed more slowly than they multiply.
 NARROW = 64
 #: Cycles of a tile from which two launches more are worth it, about 7 us.
@@ -29,29 +27,41 @@ class Engine:
     ----------
     rate
         Multiply-adds of a multiprocessor in a cycle.
-    side
-        Of a tile at least: smaller ones take as long.
+    small
+        Rows and columns of a tile at least: smaller ones take as long.
     few
         Tiles for each multiprocessor up to which most of the device would idle.
     narrow
         The same of results with `NARROW` rows or columns, whose tiles wait for memory.
+    least
+        Elements of a part along k at least.
+    large
+        Rows and columns of a tile at most.
+    busy
+        Tiles that keep a multiprocessor busy.
     """
 
     rate: int
-    side: int
+    small: tuple[int, int]
     few: float
     narrow: float
+    least: int = 256
+    large: tuple[int, int] = (128, 128)
+    busy: int = 1
 
 
-_TENSOR = Engine(4096, 128, 1/16, 1/8)
+_TENSOR = Engine(4096, (128, 128), 1/16, 1/8)
 #: Blocks of `f32`, fed by TMA, share tiles by themselves.  `general` multiplies what no
 #: copy past the registers brings.
-ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16, 1/8),
-           "f32": Engine(128, 64, 1/8, 1/8), "fma": Engine(128, 64, 1/2, 1/2),
-           "f64": Engine(64, 64, 1/2, 1/2), "general": Engine(64, 64, 1/2, 1/2)}
-#: Parts for each multiprocessor; elements of each along k at least, and a number that
-#: they are a multiple of, so that all parts begin at whole accesses.
-EACH, LEAST, UNIT = 2, 256, 32
+ENGINES = {"f16": _TENSOR, "bf16": _TENSOR,
+           "tf32": Engine(2048, (128, 128), 1/16, 1/8),
+           "f32": Engine(128, (64, 64), 1/8, 1/8),
+           "fma": Engine(128, (64, 64), 1/2, 1/2),
+           "f64": Engine(64, (64, 32), 1, 1, 128, large=(64, 32), busy=2),
+           "general": Engine(64, (64, 64), 1/2, 1/2)}
+#: Parts for each multiprocessor, and a number of which their elements along k are a
+#: multiple: all begin at whole accesses.
+EACH, UNIT = 2, 32
 #: Parts at least: a few would not make up for the launches.
 MANY = 4
 
@@ -84,16 +94,18 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
         Multiprocessors of the device.
     """
     *batch, m, n, k = shape
-    tiles = prod(batch)*-(-m // TILE)*-(-n // TILE)
     how = ENGINES[engine]
-    rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
+    tiles = prod(batch)*-(-m // how.large[0])*-(-n // how.large[1])
+    rows, columns = (max(least, min(extent, most)) for extent, least, most in zip(
+        (m, n), how.small, how.large, strict=True))
     cycles = rows*columns*k // how.rate
     few = how.narrow if min(m, n) <= NARROW else how.few
-    if not 0 < tiles <= few*processors or k < MANY*LEAST:
+    places = how.busy*processors
+    if not 0 < tiles <= few*places or k < MANY*how.least:
         return None
-    if cycles*(processors - tiles) < LONG*processors:  # what idles is less
+    if cycles*(places - tiles) < LONG*places:  # what idles is less
         return None
-    size = max(LEAST, -(-k*tiles // (EACH*processors)))
+    size = max(how.least, -(-k*tiles // (EACH*processors)))
     size = -(-size // UNIT)*UNIT
     count = k // size
     return Parts(count, size, k - count*size) if count >= MANY else None
@@ -103,5 +115,6 @@ def unsplit_cycles(shape: tuple[int, ...], engine: str, processors: int) -> floa
     """Cycles of a product that is not split, roughly; parameters as of `parts_of`."""
     *batch, m, n, k = shape
     how = ENGINES[engine]
-    tiles = prod(batch)*-(-m // how.side)*-(-n // how.side)
-    return how.side**2*k/how.rate*max(1, tiles/processors)
+    rows, columns = how.small
+    tiles = prod(batch)*-(-m // rows)*-(-n // columns)
+    return rows*columns*k/how.rate*max(1, tiles/processors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ....scalar.typing.types import Typed, compute_dtype
 from ....scalar.typing.values import INT64
 from ....specs import TypedMap, TypedRow
 from ....support.records import record
-from ...map.columns import rows_taken
+from ...map.columns import share_of
 from ..text import RowText
 from .joined import Joined
 from .launches import Launches, Place
@@ -41,7 +42,7 @@ def could_unroll(text: RowText, columns: int) -> bool:
 
 
 def takes_rows(text: RowText, call: Call) -> bool:
-    """Whether a thread of that map reads and writes whole rows by whole accesses.
+    """Whether a thread of that map reads and writes whole rows by few accesses.
 
     They lie one after the other in memory, see `map.columns`.
     """
@@ -50,12 +51,17 @@ def takes_rows(text: RowText, call: Call) -> bool:
         return False
     whole = [*text.elements, *text.written]
     beside = [o for o in (*text.inputs.values(), *text.outputs) if o not in whole]
-    return all(call.strides[o.at] == (columns, 1) for o in whole) \
-        and all(call.strides[o.at][0] in (0, 1) for o in beside) \
-        and not any(call.strides[o.at][0] and call.pointers[o.at] % ACCESS
-                    for o in (*whole, *beside)) \
-        and rows_taken(*([(columns, o.dtype.itemsize) for o in own]
-                         for own in (text.elements, text.written))) > 0
+    if any(call.strides[o.at] != (columns, 1) for o in whole) or any(
+            call.strides[o.at][0] not in (0, 1) for o in beside):
+        return False
+    read, written = ([(columns, o.dtype.itemsize) for o in own]
+                     for own in (text.elements, text.written))
+    share = share_of(read, written,
+                     gcd(ACCESS, *(call.pointers[o.at] for o in whole)))
+    return share is not None and not any(
+        call.strides[o.at][0]
+        and call.pointers[o.at] % min(share.access, share.rows*o.dtype.itemsize)
+        for o in beside)
 
 
 class UnrolledRow:
