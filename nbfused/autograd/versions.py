@@ -15,7 +15,7 @@ import threading
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,7 @@ from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["HandedOver", "Saved", "checksum", "is_saved", "must_note", "note_write",
-           "watched"]
+__all__ = ["HandedOver", "Saved", "checksum", "is_saved", "note_write", "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
@@ -267,17 +266,14 @@ def is_saved(array: Any) -> bool:
         return any(True for _ in _INDEX.overlapping(byte_range(describe(array))))
 
 
-def must_note(kinds: Iterable[type]) -> bool:
-    """Whether `note_write` would do anything now for arrays of these types."""
-    return bool(_NEW or _INDEX) or not all(
-        kind in _COUNTERS and _COUNTERS[kind] is None for kind in kinds)
+def note_write(arrays: Sequence[Any], kinds: Collection[type] | None = None) -> None:
+    """Mark saved arrays that overlap `arrays` as written to (None is skipped).
 
-
-def note_write(arrays: Sequence[Any]) -> None:
-    """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
+    `kinds` are the arrays' types, where they are known.
+    """
     global _looking_up
     if not _NEW and not _INDEX:
-        kinds = {*map(type, arrays)}
+        kinds = kinds or {*map(type, arrays)}
         for kind in kinds:
             tell = _COUNTERS[kind] if kind in _COUNTERS else _counter(
                 next(a for a in arrays if type(a) is kind))

@@ -49,6 +49,8 @@ def real_number(value: Any, op_name: str, name: str) -> float:
 
     `RangeError` for NaN, which would be stored everywhere without a word.
     """
+    if type(value) is float and value == value:
+        return value
     if isinstance(value, TracedNumber):
         return value.computed(partial(real_number, op_name=op_name, name=name))
     number = _as_float(value, op_name, name)

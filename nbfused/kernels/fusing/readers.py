@@ -173,6 +173,13 @@ class _Text:
             self.lines.append(f"{at} = hidden[{name!r}]")
             self._visit(at, x, hidden=True)
 
+    def _unpack(self, names: Sequence[str], at: str, how: str = "") -> None:
+        """Name what a container holds; another length is an error, or is asked for."""
+        if names:
+            self.lines.append(f"{_listed(names)} = {at}{how}")
+        else:
+            self._unless(f"len({at}) != 0")
+
     def _visit(self, at: str, x: Any, hidden: bool = False) -> None:
         if is_leaf(x) and not (hidden and is_number(x)):
             self._leaf(at, x)
@@ -214,17 +221,11 @@ class _Text:
         items: Sequence[Any] = tuple(x.values()) if isinstance(x, dict) else x
         if isinstance(x, dict):
             keys = self._new(len(x))
-            self._unless(f"len({at}) != {len(x)}")
-            if keys:
-                self.lines.append(f"{_listed(keys)} = {at}")
+            self._unpack(keys, at)
             for key, value in zip(keys, x, strict=True):
                 self._same(key, value)
-        else:
-            self._unless(f"len({at}) != {len(x)}")
         inside = self._new(len(items))
-        if inside:
-            self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
-                x, dict))
+        self._unpack(inside, at, ".values()" * isinstance(x, dict))
         for name, (key, item) in zip(inside, items_of(x), strict=True):
             self._visit(name, item, fixed if owner is None else not varies(
                 owner, key, self._varying))

@@ -61,6 +61,18 @@ class _Kept(NamedTuple):
     keys: tuple[Hashable, ...]
     arrays: tuple[tuple[str, Place, type], ...]
 
+    def unchanged(self) -> Outside | None:
+        """The values as they are now; None if a constant or an array's type differs."""
+        for read, where, value in self.watched:
+            if read(*where) is not value:
+                return None
+        arrays = {}
+        for name, (read, where), kind in self.arrays:
+            arrays[name] = x = read(*where)
+            if type(x) is not kind:
+                return None
+        return Outside(self.keys, [], arrays)
+
 
 class Scope:
     """The values outside that a function reads: globals, closure, bound object.
@@ -115,11 +127,9 @@ class Scope:
         same objects as in the last call, and none can change, so is the key.
         """
         kept = self._kept
-        if kept is not None and all(
-                read(*where) is value for read, where, value in kept.watched):
-            arrays = {name: read(*where) for name, (read, where), _ in kept.arrays}
-            if all(type(arrays[name]) is kind for name, _, kind in kept.arrays):
-                return Outside(kept.keys, [], arrays)
+        found = kept and kept.unchanged()
+        if found is not None:
+            return found
         hidden, watched = self._hidden(), list[_Watched]()
         keys, unstable = self._constants(frozenset(), watched, hidden)
         fixed = not unstable and not any(can_change(value) for *_, value in watched)

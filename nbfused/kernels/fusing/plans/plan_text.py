@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....autograd import Variable, apply
-from ....autograd.versions import must_note, note_write
+from ....autograd.versions import note_write
 from ....dispatch.allocation import OUT_OF_MEMORY
 from ....scalar.typing.promotion import Weak
 from ....scalar.typing.python_numbers import number_type, plain_number
@@ -65,8 +65,7 @@ def compile_run(plan: Plan) -> Run:
              "pointer": plan.library.pointer, "finish": plan.library.finish,
              "new_arena": plan.new_arena, "number_type": number_type,
              "TraceInvalid": TraceInvalid, "plain_number": plain_number,
-             "must_note": must_note, "note_write": note_write, "at": Variable.at,
-             "apply": apply}
+             "note_write": note_write, "at": Variable.at, "apply": apply}
     define(source, "plan", names)
     made: Run = names["run"]
     return made
@@ -141,8 +140,8 @@ class _Text:
         if plan.stored:
             data = [self.values[v] + "._value" * (v in plan.variables)
                     for v in plan.stored]
-            lines = [f"if must_note({self._name(plan.stored_types)}):",
-                     f"    note_write([{', '.join(data)}])"]
+            lines = [f"note_write([{', '.join(data)}], "
+                     f"{self._name(plan.stored_types)})"]
         for r, one in zip(results, plan.results, strict=True):
             array = f"finish({r})"
             lines.append(f"{r} = " + (f"at({array}, None)" if one.wrapped else array))
