@@ -44,6 +44,7 @@ _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2,
 #: benchmarks/notes/products.md#the-kernel-by-cpasync.
 SHAPES = {
     "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 1.0), Shape((1, 2), (2, 2), 16, 4, 4, 0.7),
+            Shape((1, 2), (1, 4), 16, 4, 4, 0.7), Shape((1, 2), (4, 1), 16, 4, 4, 0.7),
             Shape((1, 1), (2, 2), 16, 4, 4, 0.45),
             Shape((1, 1), (1, 2), 16, 4, 8, 0.3)),
     "f16": _TENSOR, "bf16": _TENSOR,

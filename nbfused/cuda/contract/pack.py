@@ -41,7 +41,7 @@ LEAST = 1 << 22
 EXACT = 1 << 31
 #: Extents below which the packed factors are read too seldom to make up for it: see
 #: benchmarks/notes/products.md#narrow.
-THIN = 32
+THIN = 16
 #: Extent along k from which on float32 that is not rounded is packed, and thin products
 #: of 16-bit floats where the others are no more than `TALL`: through registers each
 #: slice waits, and few tiles leave nothing to do meanwhile.
