@@ -21,13 +21,10 @@ from .text.divisions import Divided, divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
-from .text.reuse import is_cheap
+from .text.reuse import is_cheap, is_scalar, is_straight
 from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
-
-#: Operations that the C library computes: there are no vectors of them.
-_SCALAR = frozenset({"lgamma"})
 
 
 class Kernel(NamedTuple):
@@ -196,11 +193,10 @@ def _run(point: str, names: Sequence[str], serial: bool, costly: bool,
 
 def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:
     """Whether operands of 16 bits lie apart, and LLVM has vectors for the function."""
-    straight = "raw" not in typed.kinds and all(
-        isinstance(s, Let) and s.op not in _SCALAR
-        for s in walk(typed.function.function.body))
-    return straight and any(o.code in ("s", "t") and o.dtype.itemsize == 2
-                            for o in frame.operands)
+    function = typed.function
+    straight = "raw" not in typed.kinds and is_straight(function)
+    return straight and not is_scalar(function) and any(
+        o.code in ("s", "t") and o.dtype.itemsize == 2 for o in frame.operands)
 
 
 def _nest(frame: Frame, run: Sequence[str], boxes: int, whole: Sequence[str],

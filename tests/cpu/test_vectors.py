@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -129,6 +130,18 @@ def test_strided_halves_are_vectors_and_nothing_is_said_on_the_terminal(
     assert capfd.readouterr() == ("", "")
     marked = [text for text, *_ in built if "masked_vectors_parallel_for" in text]
     assert len(marked) == (name != "lgamma")
+
+
+@pytest.mark.parametrize("skeleton", ["reduce", "row"])
+def test_folds_of_what_has_no_vectors_say_nothing_on_the_terminal(
+        skeleton, built, capfd):
+    x = np.random.default_rng(0).uniform(1, 4, (3, 70))
+    got = run(skeleton, parse(lambda x: nb.lgamma(x)), x)
+    logs = np.vectorize(math.lgamma)(x)
+    np.testing.assert_allclose(got, logs.sum(1) if skeleton == "reduce" else
+                               x - logs.max(1, keepdims=True), rtol=1e-13, atol=1e-14)
+    assert capfd.readouterr() == ("", "")
+    assert built
 
 
 def test_strided_halves_beside_arrays_that_are_indexed_say_nothing_either(built, capfd):

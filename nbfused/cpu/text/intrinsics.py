@@ -206,8 +206,11 @@ def _parallel_for(rolled: bool = False, masked: bool = False,
 def _side_by_side(lanes: int, width: int) -> Marks:
     """Marks of a loop over so many lanes that is vectors of `width`, and no loop.
 
-    LLVM would unroll short loops before it can vectorise them.
+    LLVM would unroll short loops before it can vectorise them.  A width of 0 asks for
+    no vectors: it writes to the terminal where it is asked and cannot.
     """
+    if not width:
+        return _ROLLED
     width = max(min(lanes, width), lanes // _INTERLEAVED)
     i32 = ir.IntType(32)
     return (*_ROLLED, ("llvm.loop.vectorize.width", i32(width)),
