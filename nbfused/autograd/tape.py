@@ -267,7 +267,11 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
     cached: CachedRecording | None = \
         None if known is None else known.get(tuple(key))
     if cached is None:
-        cached = _plan(spec, tuple(key), data, edges, dtypes)
+        try:
+            cached = _plan(spec, tuple(key), data, edges, dtypes)
+        except ShapeError:  # says "input 0": a launch calls arguments by their names
+            execute(spec, data, **options)
+            raise
     found = cached.plan
     if found is None:
         return None

@@ -289,6 +289,7 @@ class Parameters:
         self.options: tuple[str, ...] = tuple(options)
         self.compares = False  # whether numbers are only compared with
         self.loop: np.ufunc | None = None  # that says in which dtype it computes
+        self.note: str = ""  # on the parameters, for messages
         self.name: str = name.lstrip("_")
         self.signature: inspect.Signature = signature
         self.names: tuple[str, ...] = tuple(signature.parameters)
@@ -343,8 +344,8 @@ class Parameters:
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
-                f"{quantity(len(self.names), 'argument')}{self._hint(args, unknown)}"
-            ) from None
+                f"{quantity(len(self.names), 'argument')}{self.note}"
+                f"{self._hint(args, unknown)}") from None
         raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
                                 "not part of the scalar language; name the parameters")
 

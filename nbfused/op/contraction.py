@@ -126,6 +126,8 @@ class Contraction(Func):
                 f"nf.contraction: {self.__name__}() takes nothing; expected a function "
                 "of the product, and of more arrays or numbers, as in lambda acc: acc")
         self.subscripts = subscripts
+        product = next(iter(self.signature.parameters))
+        self.parameters.note = f", two factors for the first, {product!r}"
 
     def made_of(self) -> tuple[Any, ...]:
         """The epilogue and the subscripts, from which a copy can be made."""

@@ -51,7 +51,10 @@ def count_kernel(name: str) -> None:
     frame = _program()
     if frame is None:
         return
-    counts = _MADE.setdefault(frame.f_code, Counter())
+    try:
+        counts = _MADE.setdefault(frame.f_code, Counter())
+    except TypeError:  # code of PyTorch's compiler may have constants without a hash
+        return
     counts[frame.f_lineno] += 1
     if counts[frame.f_lineno] == MOST:
         warnings.warn_explicit(

@@ -254,15 +254,15 @@ def _check_neutral(merge: Function, neutral: float) -> None:
             known = probes.dtype.type(neutral)
             sides = [evaluate(merge, *pair)[0] for pair in
                      ((known, probes), (probes, known))]
-            if any(np.isclose(side, probes).any() for side in sides):
+            if all(np.isclose(side, probes).any() for side in sides):
                 return
             break
     else:  # it could not be evaluated
         return
     raise RangeError(
         f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of it and "
-        f"{probes[0]} is {sides[0].flat[0]}; pass the one of 0, 1, -inf and inf that "
-        "changes nothing")
+        f"{probes[0]}, in either order, is {sides[0].flat[0]} and {sides[1].flat[0]}; "
+        "pass the one of 0, 1, -inf and inf that changes nothing")
 
 
 @lru_cache(maxsize=64)

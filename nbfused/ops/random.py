@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any, Literal
 
+from ..arrays.detect import dtype_of, is_array, is_symbolic
 from ..arrays.traced import TracedNumber
 from ..autograd import apply
 from ..errors import KernelTypeError, RangeError
@@ -12,6 +14,7 @@ from ..op.base import check_operand, fraction, whole_number
 from ..scalar.language import names as nb
 from ..scalar.parse.functions import parse
 from ..specs import Map
+from ..support.dtypes import number_kind
 
 __all__ = ["dropout"]
 
@@ -21,9 +24,21 @@ def drop(x, p, seed, index):
     return x / (1.0 - p) if nb.philox(seed, index) >= p else 0.0 * x
 
 
-@lru_cache(maxsize=1)
-def _drop() -> Map:
-    return Map(parse(drop), ("element", "scalar", "scalar", "index"))
+@lru_cache(maxsize=2)
+def _drop(seed: Literal["scalar", "element"]) -> Map:
+    return Map(parse(drop), ("element", "scalar", seed, "index"))
+
+
+def _is_traced(seed: Any) -> bool:
+    """Whether a seed is an integer of JAX's ``jit`` and the like: not yet known."""
+    if not is_array(seed) or not is_symbolic(seed):
+        return False
+    if tuple(seed.shape) or number_kind(dtype_of(seed)) not in "iu":
+        raise KernelTypeError(
+            f"dropout: 'seed' is traced, of shape {tuple(seed.shape)} and dtype "
+            f"{dtype_of(seed)}; expected one integer: pass the number of the step, or "
+            "one that jax.random.bits draws with the key")
+    return True
 
 
 def _checked(seed: int) -> int:
@@ -51,7 +66,8 @@ def dropout(x: AnyArray, p: float, seed: int, *,
         In ``[0, 1)``.
     seed : int
         At least 0, below ``2**63``.  The same seed gives the same mask, on every
-        backend and for every layout of the same shape.
+        backend and for every layout of the same shape.  One that JAX traces is not
+        checked.
     out : array, optional
         Where to store.
 
@@ -79,8 +95,11 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     check_operand(x, "dropout", "x")
     p = fraction(p, "dropout", "p", "the share of elements that is dropped")
     outs = None if out is None else (out,)
+    kind: Literal["scalar", "element"] = "scalar"
     if isinstance(seed, TracedNumber):
         seed.record_check(_checked)
+    elif _is_traced(seed):
+        kind = "element"
     else:
         seed = _checked(seed)
-    return apply(_drop(), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]
+    return apply(_drop(kind), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]

@@ -354,6 +354,14 @@ class TestLaunches:
             assert len(launches) == 1
 
 
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda x: both(x, A[:2]), ("'x' of shape (3,)", "'y' of shape (2,)")),
+    (lambda x: nf.ops.linear(x[None], np.ones((2, 3))), ("'x'", "'weight'"))])
+def test_shapes_that_do_not_fit_are_named_where_it_records_too(call, words):
+    with refused(ShapeError, *words):
+        call(leaf())
+
+
 def test_no_reference_cycles():
     """Memory goes when the last name does, not when the collector runs."""
     gc.collect()

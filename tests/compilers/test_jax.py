@@ -15,6 +15,7 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError
+from tests.refusal import refused
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -294,6 +295,16 @@ np.testing.assert_allclose(
     subprocess.run([sys.executable, program], check=True, timeout=120, env={
         **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
+
+
+def test_a_seed_may_be_traced():
+    x = jnp.ones((3, 4), jnp.float32)
+    seeds = jnp.arange(3, dtype=jnp.uint32)
+    masks = [ops.dropout(np.ones(4, "f4"), 0.5, k) for k in range(3)]
+    run = jax.jit(jax.vmap(jax.grad(lambda x, s: ops.dropout(x, 0.5, s).sum())))
+    np.testing.assert_array_equal(run(x, seeds), masks)
+    with refused(KernelTypeError, "dropout: 'seed'", "shape (3,)", "random.bits"):
+        jax.jit(lambda s: ops.dropout(x, 0.5, s))(seeds)
 
 
 @pytest.mark.parametrize(("total", "own", "shape"), [

@@ -37,6 +37,11 @@ def with_number(x):
     return x*2 + 1, 3.0
 
 
+def test_functions_of_jax_are_refused_by_name_outside_of_its_transforms():
+    with pytest.raises(KernelTypeError, match=r"function of JAX.*nf\.callback"):
+        nf.fuse(foreign)(jnp.ones(3))
+
+
 @pytest.mark.parametrize(("function", "expected"), [
     (product, lambda x: x @ x.T + 1), (changed, lambda x: (x + 1)*2),
     (foreign, lambda x: jnp.tanh(x)*2), (with_number, lambda x: (x*2 + 1, 3.0))],

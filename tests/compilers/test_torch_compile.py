@@ -350,6 +350,17 @@ def test_what_is_not_an_operation_breaks_the_graph_and_runs():
     np.testing.assert_array_equal(compiled(torch.tensor(X)), 2 * X)
 
 
+def test_a_function_decorated_inside_breaks_the_graph_and_runs():
+    def decorating(x):
+        @nf.elementwise
+        def twice(y):
+            return y * 2.0
+        return twice(x)
+
+    compiled = torch.compile(decorating, backend="aot_eager")
+    np.testing.assert_array_equal(compiled(torch.tensor(X)), 2 * X)
+
+
 def test_torch_jit_trace_is_refused():
     with pytest.raises(KernelTypeError, match=r"torch\.jit\.trace"):
         torch.jit.trace(lambda x: ops.swish(x), (torch.tensor(X),))

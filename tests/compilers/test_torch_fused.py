@@ -17,6 +17,9 @@ X = np.random.default_rng(5).standard_normal((6, 4))
 W = np.linspace(0.5, 1.5, 4)
 
 
+LAYER = torch.nn.Linear(4, 3, dtype=torch.float64)
+
+
 @pytest.fixture(autouse=True)
 def _fresh():
     yield
@@ -270,6 +273,16 @@ def test_tensors_of_globals_break_the_graph():
     for k in range(1, 3):
         GLOBAL.fill_(k)
         np.testing.assert_allclose(run(x), k*np.tanh(X) + 1, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:fuse. fused reads LAYER")
+def test_parameters_of_modules_break_the_graph():
+    fused = nf.fuse(lambda x: LAYER(x) + 1)
+    x = torch.tensor(X)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="reads tensors from outs"):
+        torch.compile(lambda x: fused(x)*2, fullgraph=True, backend="aot_eager")(x)
+    run = torch.compile(lambda x: fused(x)*2, backend="aot_eager")
+    torch.testing.assert_close(run(x), 2*(LAYER(x) + 1))
 
 
 def test_where_a_graph_breaks_nothing_of_ours_is_compiled():

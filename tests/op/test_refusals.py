@@ -11,7 +11,7 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.errors import KernelTypeError, ScalarSyntaxError
+from nbfused.errors import KernelTypeError, RangeError, ScalarSyntaxError
 from tests.refusal import refused
 
 A = np.arange(1.0, 13.0).reshape(3, 4)
@@ -72,6 +72,18 @@ def test_decorators_that_were_given_no_options():
 @nf.elementwise
 def scaled(x, by=1.0):
     return x * by
+
+
+@pytest.mark.parametrize("merge", [lambda a, b: a - b, lambda a, b: a + 2*b])
+def test_an_identity_that_is_neutral_on_one_side_only(merge):
+    with refused(RangeError, "'identity' 0", "either order", "1.75"):
+        nf.reduction(combine=merge)(lambda x: x)(A)
+
+
+def test_the_factors_of_a_contraction_are_named():
+    kernel = nf.contraction("mk,kn->mn")(lambda acc, bias: acc + bias)
+    with refused(KernelTypeError, "'bias'", "two factors", "'acc'"):
+        kernel(np.ones((2, 3)), np.ones((3, 2)))
 
 
 def test_too_many_arguments_are_counted():

@@ -50,15 +50,21 @@ class CompiledCalls:
         from ...autograd.compilers.torch_whole import WholeOps
 
         name = self._fused.kernel_name
+        read = ", ".join(outside.arrays)
+        elsewhere = f"fuse: {name} reads {read or 'tensors'} from outside; in a " \
+            "program that PyTorch compiles whole, pass it as an argument"
         if outside.arrays:
-            raise not_in_graph(
-                f"fuse: {name} reads {', '.join(outside.arrays)} from outside; in a "
-                "program that PyTorch compiles whole, pass it as an argument")
+            raise not_in_graph(elsewhere)
         if self._torch is None:
             self._torch = WholeOps(re.sub(r"\W", "_", name), self._fused.function,
                                    self._fused, self._derived)
-        whole = self._torch(args, kwargs)
-        made = whole[0] if whole else self._in_steps(args, kwargs, given)
+        try:
+            whole = self._torch(args, kwargs)
+            made = whole[0] if whole else self._in_steps(args, kwargs, given)
+        except AssertionError as error:  # PyTorch's, of those of a module
+            if "FakeTensor" not in str(error):
+                raise
+            raise not_in_graph(elsewhere) from error
         check_results(name, made)
         return made
 

@@ -13,7 +13,7 @@ from ...errors import ScalarSyntaxError
 from ..autodiff.custom import Rules, recursive_call
 from ..autodiff.preferences import stamped
 from ..ir.nodes import Function, Literal, Value, at_line
-from ..source.phrases import ALLOWED
+from ..source.phrases import ALLOWED, builtin_for
 from ..source.resolve import (
     RAW,
     Operation,
@@ -118,8 +118,10 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
                                 "between threads, and no function as in cupyx.jit; "
                                 "leave out the parentheses")
     if pyfunc is None and function is None:
-        raise scope.error(node, f"{ast.unparse(node.func)}() is not part of the "
-                                f"scalar language. {ALLOWED}")
+        called = ast.unparse(node.func)
+        way_out = builtin_for(called.rpartition(".")[2]) or f". {ALLOWED}"
+        raise scope.error(node, f"{called}() is not part of the scalar language"
+                                f"{way_out}")
     with call_errors(scope, node):
         bound = _match(scope, node, target, args, keywords)
     if written or recursive_call(target, None):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.nodes import Literal, Value, literal
+from ..source.phrases import builtin_for
 from ..source.resolve import operation
 from ..source.structure import Local, Records, Struct, Values, Vector, leaves, rebuild
 from .branches import refuse_choice
@@ -16,12 +17,17 @@ from .composite.parts import Part, cut, element_of, element_parts, is_cut
 from .composite.vectors import load_element, rows_of, store_element
 from .scope import ExpressionParser, Scope
 
-__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NUMBER_METHODS", "array_property",
-           "call_method", "checked_index", "choose", "field_number", "parse_index",
-           "part_at", "position", "wrapped"]
+__all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NOT_INDEXED", "NUMBER_METHODS",
+           "array_property", "call_method", "checked_index", "choose", "field_number",
+           "parse_index", "part_at", "position", "wrapped"]
 
 #: Elements of a local array at most: a dynamic index selects among all of them.
 MOST_ELEMENTS = 64
+
+#: What is said where the element of an array is taken for the array.
+NOT_INDEXED = ("a number cannot be indexed; an array is one of its elements here: "
+               "read others in an nf.rawkernel, or by a raw parameter of an "
+               "nf.ElementwiseKernel")
 
 #: The operations that are methods of a number, as of Python's and NumPy's; a dtype says
 #: what a number is cast to, or its bits are read as.
@@ -80,7 +86,7 @@ def checked_index(scope: Scope, node: ast.AST, whole: Values,
     if isinstance(whole, tuple):
         return found
     if not scope.is_array(whole) and not isinstance(whole, Part):
-        raise scope.error(node, "a number cannot be indexed")
+        raise scope.error(node, NOT_INDEXED)
     rank = len(whole.spans) if isinstance(whole, Part) else scope.arrays[whole]
     if rank is not None and rank != len(found):
         raise scope.error(node, f"the array has {rank} axes and is indexed by "
@@ -118,7 +124,7 @@ def _part(scope: Scope, node: ast.AST, whole: Values, index: Value) -> Values:
     if isinstance(whole, Vector):
         whole = rows_of(whole)
     if not isinstance(whole, tuple):
-        raise scope.error(node, "a number cannot be indexed")
+        raise scope.error(node, NOT_INDEXED)
     if isinstance(index, Literal):
         return whole[position(scope, node, whole, index)]
     index = wrapped(scope, node, whole, index)
@@ -244,9 +250,10 @@ def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
     if not (scope.is_array(owner) or isinstance(owner, Part)) or name not in _METHODS:
         raise scope.error(node, f"{ast.unparse(node.func).rpartition('.')[0]!r} is "
                                 f"{scope.describe(owner)} here, not a function or "
-                                f"module, and has no method {name!r}; an array has "
-                                f"{', '.join(_METHODS)}, a number "
-                                f"{', '.join(NUMBER_METHODS)}")
+                                f"module, and has no method {name!r}" + (
+                                    builtin_for(name) or
+                                    f"; an array has {', '.join(_METHODS)}, a number "
+                                    f"{', '.join(NUMBER_METHODS)}"))
     stores = name.startswith("store")
     if len(args) < 1 + stores:
         raise scope.error(node, f"{name}() takes an index{' and a value' * stores}")

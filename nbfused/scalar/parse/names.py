@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from ..ir.nodes import Literal, Value
-from ..source.phrases import ALLOWED
+from ..source.phrases import ALLOWED, nearest
 from ..source.resolve import freeze, function_of, operation, python_function
 from ..source.structure import Records, Struct, Values, Vector
 from .closures import Closure, Outside
@@ -61,7 +61,7 @@ def resolve(scope: Scope, node: ast.expr) -> Any:
         owner = resolve(scope, node.value)
         if not hasattr(owner, node.attr):
             raise scope.error(node, f"{ast.unparse(node.value)!r} has no attribute "
-                                    f"{node.attr!r}")
+                                    f"{node.attr!r}{nearest(owner, node.attr)}")
         return getattr(owner, node.attr)
     if not isinstance(node, ast.Name):
         raise scope.error(node, f"only a function's name can be called. {ALLOWED}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
-__all__ = ["ALLOWED", "phrase"]
+from ..language.row import OPS
+
+__all__ = ["ALLOWED", "builtin_for", "nearest", "phrase"]
 
 ALLOWED = ("Allowed are arithmetic, comparisons, and/or/not, if and else, for over "
            "range(...), while, assignments to names and elements, tuples, return, and "
@@ -14,6 +17,20 @@ ALLOWED = ("Allowed are arithmetic, comparisons, and/or/not, if and else, for ov
 def phrase(node: ast.AST) -> str:
     """The kind of `node` as one writes it in a message."""
     return _WORDS.get(type(node).__name__, type(node).__name__)
+
+
+def builtin_for(name: str) -> str:
+    """The way out, if another library's function `name` has one of the language."""
+    known = name in OPS and OPS[name].python == f"nf.{name}"
+    return f"; write nf.{name}(x)" if known else ""
+
+
+def nearest(owner: Any, name: str) -> str:
+    """The attribute of `owner` that a misspelt `name` may have meant; "" if none."""
+    from difflib import get_close_matches  # late: for errors only
+
+    near = get_close_matches(name, dir(owner), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 _WORDS = {

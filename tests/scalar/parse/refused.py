@@ -123,6 +123,24 @@ def unknown_module_attribute(x):
     return math.nothing(x)
 
 
+def misspelt(x):
+    return nf.sigmod(x)
+
+
+class Library:
+    """Another library, with a function of a name that nbfused has."""
+
+    sigmoid = np.vectorize(math.exp)
+
+
+def function_of_a_library(x):
+    return Library.sigmoid(x)
+
+
+def method_of_an_array(x):
+    return x.exp()
+
+
 def undefined(x):
     return y + x  # noqa: F821
 
@@ -317,6 +335,9 @@ CASES = [
     (tuple_index, "index 2 is out of range: there are 2"),
     (unknown_attribute, "number of axes is not known"),
     (unknown_module_attribute, "'math' has no attribute 'nothing'"),
+    (misspelt, "'nf' has no attribute 'sigmod'; did you mean 'sigmoid'"),
+    (function_of_a_library, r"not part of the scalar language; write nf.sigmoid\(x\)"),
+    (method_of_an_array, r"no method 'exp'; write nf.exp\(x\)"),
     (undefined, "name 'y' is not defined"), (one_path, "'z' is not assigned on every"),
     (only_in_loop, "'z' is not assigned on every"),
     (before_assignment, "'y' is not assigned on every"),

@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["WAY_OUT", "Unknown", "mark_scalar", "refuse"]
 
+_UNKNOWN = "not known while nf.fuse traces a function; "
+
 #: The end of a refusal.
-WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
-            "with nf.ops.where, or do this outside of the fused function")
+WAY_OUT = (f"which is {_UNKNOWN}choose between values with nf.ops.where, or do this "
+           "outside of the fused function")
+_FUNCTIONS = (f"which are {_UNKNOWN}write NumPy's functions or those of nf.ops, name "
+              "the function by nf.callback, or call it outside of the fused one")
 _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
              "default, or in a tuple")
 
@@ -40,14 +44,14 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
 _WHOLE = frozenset({"reshape", "transpose", "expand", "squeeze"})
 
 
-def refuse(what: str) -> Callable[[Any], NoReturn]:
+def refuse(what: str, way_out: str = WAY_OUT) -> Callable[[Any], NoReturn]:
     """Make a method that refuses what needs a value not known yet."""
     def raise_error(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         hint, trace = "", self.tracer
         if isinstance(self, TracedNumber):
             hint = _CONSTANT
             self.ask()
-        raise trace.refuse(f"{self.name}: {what}, {WAY_OUT}{hint}")
+        raise trace.refuse(f"{self.name}: {what}, {way_out}{hint}")
 
     return raise_error
 
@@ -62,7 +66,8 @@ class Unknown(CupyProtocols):
     __float__ = refuse("float(), or a function of math, needs its value")
     __complex__ = refuse("complex() needs its value")
     __index__ = refuse("an axis, an index, a shape or range() needs its value")
-    __array__ = refuse("a NumPy array needs its values")
+    __array__ = refuse("a NumPy array needs its values", _FUNCTIONS)
+    __jax_array__ = property(refuse("a function of JAX needs its values", _FUNCTIONS))
     item = refuse("item() needs its value")
     __str__ = refuse("print(), str() and a text with it need its value")
     __reduce_ex__: Any = refuse("pickle needs its value")

@@ -11,7 +11,15 @@ from ...ir.nodes import Block, For, Literal, Value, literal
 from ...language.composite import COMPOSITES
 from ...source.structure import Local, Mutable, Records, Struct, Values, Vector, rebuild
 from ..branches import refuse_alias
-from ..elements import choose, field_number, parse_index, part_at, position, wrapped
+from ..elements import (
+    NOT_INDEXED,
+    choose,
+    field_number,
+    parse_index,
+    part_at,
+    position,
+    wrapped,
+)
 from ..scope import Scope
 from .parts import (
     Element,
@@ -299,7 +307,7 @@ def _replaced(scope: Scope, node: ast.AST, whole: Values, index: tuple[Value, ..
         return flattened(whole.kind, rows)
     if not isinstance(whole, (Local, Vector, Mutable)):
         raise scope.error(node, _IMMUTABLE if isinstance(whole, tuple) else
-                          "a number cannot be indexed")
+                          NOT_INDEXED)
     head, rest = index[0], index[1:]
     if isinstance(head, Literal):
         k = position(scope, node, whole, head)
