@@ -115,6 +115,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "stats.iqr": (lambda x: stats.iqr(x), VECTOR),
     "stats.gstd": (lambda x: stats.gstd(x), POSITIVE),
     "stats.kstat": (lambda x: stats.kstat(x, 3), VECTOR),
+    "stats.lmoment": (lambda x: stats.lmoment(x), VECTOR),
     "stats.levene": (lambda x: stats.levene(x, x**2).statistic, VECTOR),
     "stats.f_oneway": (lambda x: stats.f_oneway(x, x**2).statistic, VECTOR),
     "stats.alexandergovern": (
