@@ -10,6 +10,7 @@ from typing import Any
 
 from ...backend import Extents
 from ...errors import KernelTypeError, RangeError
+from ...op.base import quantity
 from ...scalar.ir.build import Builder, inline
 from ...scalar.ir.nodes import Block, If, Let, Value, defined, walk
 from ...specs import Raw
@@ -19,6 +20,10 @@ __all__ = ["blocks_of", "dim_extents", "guarded"]
 
 #: Threads of a block where a launch gives none, by the number of axes.
 _BLOCKS: tuple[Extents, ...] = ((256, 1, 1), (32, 8, 1), (32, 4, 2))
+
+#: The places that a kernel cannot read where `dim` has so many axes.
+_BEYOND = {n: {f"{word}.{axis}" for word in ("blockIdx", "threadIdx")
+               for axis in "xyz"[n:]} for n in (1, 2, 3)}
 _TOGETHER = {"barrier": "a barrier", "shuffle": "a shuffle", "shared": "a shared array"}
 
 
@@ -65,6 +70,12 @@ def guarded(spec: Raw, leaves: Sequence[Leaf],
 def _guarded(spec: Raw, axes: int) -> Raw:
     function = spec.function
     for s in walk(inline(function).body):
+        # What a derivative adds has no line: it numbers the threads along all axes.
+        if isinstance(s, Let) and s.line and str(s.attr) in _BEYOND[axes]:
+            raise KernelTypeError(
+                f"{function.pyfile}:{s.line}: {function.name}: the kernel reads its "
+                f"place along {str(s.attr)[-1]}, and dim is {quantity(axes, 'integer')}"
+                "; pass one for each axis of nf.grid, as in dim=x.shape")
         if isinstance(s, Let) and s.op in _TOGETHER:
             raise KernelTypeError(
                 f"{function.pyfile}:{s.line}: {function.name}: {_TOGETHER[s.op]} "

@@ -59,6 +59,7 @@ def waiting(x):
     (table, {"dim": (-1, 3)}, RangeError, ("(-1, 3)", "0 or more")),
     (table, {"dim": "n"}, KernelTypeError, ("'n'", "one to three integers")),
     (table, {"dim": (1, 2, 3, 4)}, KernelTypeError, ("(1, 2, 3, 4)", "nf.grid")),
+    (table, {"dim": 3}, KernelTypeError, ("along y", "1 integer", "dim=x.shape")),
     (table, {"dim": 3, "grid": 1}, KernelTypeError, ("grid=1", "or dim")),
     (table, {"grid": 1}, KernelTypeError, ("block=None", "or dim")),
     (waiting, {"dim": 3}, KernelTypeError, ("test_rawkernel_dim.py:", "a barrier",
