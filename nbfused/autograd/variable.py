@@ -20,7 +20,7 @@ from .graph import Edge, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.in_place import is_scalar
 from .numpy_api.methods import ArrayMethods
-from .numpy_api.protocols import NumpyProtocols, check_no_store
+from .numpy_api.protocols import NumpyProtocols, check_no_store, warn_of_number
 from .numpy_api.standard_methods import StandardMethods
 from .tape import PLAIN, apply, backward, tracked_by_library
 
@@ -257,6 +257,7 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
 
     def __float__(self) -> float:
         check_no_store(self, sys._getframe(1))
+        warn_of_number(self)
         return float(self.item())  # type: ignore[arg-type]
 
     def __int__(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, RangeError, ShapeError
+from nbfused.errors import KernelTypeError, NbFusedWarning, RangeError, ShapeError
 from tests.refusal import refused
 
 pytestmark = pytest.mark.interpreted
@@ -354,6 +355,15 @@ def test_nothing_is_left_on_the_tape_inside_no_grad():
     assert not any(v.requires_grad for v in (value, gradient, *pushed, *pulled))
     np.testing.assert_array_equal(gradient.data, 2 * A)
     np.testing.assert_array_equal(pulled[0].data, 2 * A * A)
+
+
+def test_a_function_of_math_ends_the_gradient_with_a_warning():
+    with pytest.warns(NbFusedWarning, match=r"math.*NumPy's functions"):
+        found = nf.grad(lambda x: x.sum() * math.sin(x[0]))(A)
+    np.testing.assert_allclose(found, np.sin(1.0))
+    assert nf.grad(lambda x: x.sum() * x[0].item())(A).tolist() == [1.0, 1.0, 1.0]
+    total = nf.Variable(A, requires_grad=True).sum()
+    assert math.log(total) == math.log(6.0)  # read in a loop of training: no warning
 
 
 def test_argnums_out_of_range():

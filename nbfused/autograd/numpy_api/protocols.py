@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dis import opmap
 from types import FrameType
@@ -12,13 +13,15 @@ import numpy as np
 from ...arrays import dtype_of
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
-from ...errors import KernelTypeError
+from ...errors import KernelTypeError, NbFusedWarning
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...specs import Map
+from ..graph import Target
 from ..recording import recording
 from ..tape import apply
+from ..walk import reachable
 from .functions import numpy_function, with_arrays
 from .integers import check_integers
 from .layouts import in_layout
@@ -34,7 +37,7 @@ from .ufuncs import (
     ufunc_operation,
 )
 
-__all__ = ["NumpyProtocols", "check_no_store"]
+__all__ = ["NumpyProtocols", "check_no_store", "warn_of_number"]
 
 
 def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
@@ -78,6 +81,25 @@ def check_no_store(x: Any, caller: FrameType) -> None:
     if x.requires_grad and recording() and \
             caller.f_code.co_code[caller.f_lasti] == _STORE:
         raise TypeError(_NO_ARRAY)
+
+
+def warn_of_number(x: Any) -> None:
+    """Warn where a function that a transform differentiates makes a number of `x`.
+
+    Functions of `math` do, and what they give is a constant to the transform.
+
+    Warns
+    -----
+    NbFusedWarning
+        For the line that calls `float` or such a function.
+    """
+    if x.requires_grad and recording() and any(
+            isinstance(node, Target) and node.running for node in reachable([x.edge])):
+        warnings.warn(
+            "float(), or a function of math, makes a plain number of a Variable in a "
+            "function that is differentiated, and its gradient ends there; write "
+            "NumPy's functions or those of nf.ops, or x.item() if a number is meant",
+            NbFusedWarning, stacklevel=3)
 
 
 def _check_stored(what: str, where: Any, outs: Any) -> None:
