@@ -145,10 +145,18 @@ class Contraction(Func):
 def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
     """Make a scalar function the epilogue of a product.
 
+    Its first parameter is an element of the product, the others are arrays that
+    broadcast to the product, or numbers.
+
     Parameters
     ----------
     subscripts : str
         As in `numpy.einsum`, two operands; ``...`` are broadcast batch axes.
+
+    Returns
+    -------
+    Contraction
+        Called with the two factors, then with the function's further arguments.
 
     Examples
     --------

@@ -306,7 +306,7 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
     KernelTypeError
         There is no such `combine`.
     RangeError
-        Another `identity`.
+        `identity` is another number, or not neutral for `combine`.
 
     Examples
     --------

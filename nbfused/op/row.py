@@ -253,7 +253,7 @@ def _marked_functions(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
     except OSError as error:
         raise ScalarSyntaxError(
             f"the source of row '{pyfunc.__name__}' is not available, and its stages "
-            "are read from it; define it in a file") from error
+            "are read from it; define it in a file or a notebook") from error
     marks: dict[str, StageMark] = {}
     scope = dict(namespace(pyfunc))
     for node in found.node.body if isinstance(found.node, ast.FunctionDef) else ():

@@ -32,14 +32,15 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
          ) -> Fused | Callable[[Callable[..., Any]], Fused]:
     """Run a function of arrays in as few launches as possible.
 
-    The function is called once with symbols that know a shape and a dtype.  What it
-    does with them through operators, NumPy's functions and `nbfused.ops` is written
-    down; elementwise steps and reductions are composed, everything else (products,
-    normalisations, an `nf.Function`) runs between them.  Results and gradients are
-    those of the function itself, dtypes included.  Derivatives inside of it, by
-    `value_and_grad`, `grad`, `vjp` or `jvp`, are traced as well, so that forward and
-    reverse are one program.  From the third call with arguments of a layout (shapes,
-    strides, dtypes) on, all is prepared: a call is its launches.
+    The function is traced: it is called once with symbols that have a shape and a
+    dtype, and what it does with them through operators, NumPy's functions and
+    `nbfused.ops` is recorded.  Elementwise steps, reductions and products are merged
+    where they can be; everything else (an `nf.Function`, sorting) runs between them.
+    Results and gradients are those of the function itself, dtypes included.
+    Derivatives inside of it, by `value_and_grad`, `grad`, `vjp` or `jvp`, are traced as
+    well, so that forward and reverse are one program.  From the third call with
+    arguments of the same layout (shapes, strides, dtypes) on, all is prepared: a call
+    is its launches.
 
     Parameters
     ----------

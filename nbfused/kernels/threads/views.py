@@ -20,9 +20,9 @@ __all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "elements_of
 
 
 class Dual(NamedTuple):
-    """An array and what its derivative is read from or added to.
+    """A pair of an array and its derivative, which a kernel reads or adds to.
 
-    Where a kernel's derivative takes a pair, ``(x, dx)`` does as well.
+    ``(x, dx)`` means the same.
 
     Attributes
     ----------
@@ -170,9 +170,10 @@ class View:
 
 
 class DiffView(View):
-    """Annotates an array that the derivatives of a kernel take a pair for.
+    """Annotates an array parameter of a kernel that is differentiated.
 
-    As `View`, of floating dtypes only; `Dual` or a tuple is the pair.
+    As `View`, of floating dtypes only.  Derivatives of the kernel take a pair for it:
+    ``(x, dx)`` or `Dual`.
     """
 
     type: ViewType = ViewType(True)
