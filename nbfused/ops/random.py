@@ -13,6 +13,7 @@ from ..op import AnyArray
 from ..op.base import check_operand, fraction, whole_number
 from ..scalar.language import names as nb
 from ..scalar.parse.functions import parse
+from ..scalar.typing.python_numbers import is_symbol
 from ..specs import Map
 from ..support.dtypes import number_kind
 
@@ -66,8 +67,8 @@ def dropout(x: AnyArray, p: float, seed: int, *,
         In ``[0, 1)``.
     seed : int
         At least 0, below ``2**63``.  The same seed gives the same mask, on every
-        backend and for every layout of the same shape.  One that JAX traces is not
-        checked.
+        backend and for every layout of the same shape.  One that JAX traces, or that
+        a program of PyTorch leaves open, is not checked.
     out : array, optional
         Where to store.
 
@@ -100,6 +101,6 @@ def dropout(x: AnyArray, p: float, seed: int, *,
         seed.record_check(_checked)
     elif _is_traced(seed):
         kind = "element"
-    else:
+    elif not is_symbol(seed):  # of torch.compile's a new value would compile again
         seed = _checked(seed)
     return apply(_drop(kind), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]

@@ -14,7 +14,6 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.errors import KernelTypeError
 
 torch = pytest.importorskip("torch")
 
@@ -332,38 +331,6 @@ def test_integers_have_to_fit():
     assert compiled(x, 3).tolist() == [3, 6]
     with pytest.raises(Exception, match="out of range for uint8"):
         compiled(x, 300)
-
-
-@pytest.mark.parametrize(("function", "message"), [
-    (lambda x: ops.softmax(x, axis=5), "axis 5 is out of bounds"),
-    (lambda x: ops.matmul(x, x), "matmul"),
-    (lambda x: nf.Variable(x) * 2.0, "Variable"),
-    (lambda x: nf.fill(x, 2.0), r"x\.fill_\(value\)"),
-])
-def test_refusals_say_why(function, message):
-    with pytest.raises(Exception, match=message):
-        torch.compile(function, fullgraph=True, backend="aot_eager")(torch.tensor(X))
-
-
-def test_what_is_not_an_operation_breaks_the_graph_and_runs():
-    compiled = torch.compile(lambda x: nf.to_numpy(x * 2.0), backend="aot_eager")
-    np.testing.assert_array_equal(compiled(torch.tensor(X)), 2 * X)
-
-
-def test_a_function_decorated_inside_breaks_the_graph_and_runs():
-    def decorating(x):
-        @nf.elementwise
-        def twice(y):
-            return y * 2.0
-        return twice(x)
-
-    compiled = torch.compile(decorating, backend="aot_eager")
-    np.testing.assert_array_equal(compiled(torch.tensor(X)), 2 * X)
-
-
-def test_torch_jit_trace_is_refused():
-    with pytest.raises(KernelTypeError, match=r"torch\.jit\.trace"):
-        torch.jit.trace(lambda x: ops.swish(x), (torch.tensor(X),))
 
 
 def test_twenty_operations_add_little_to_compilation():
