@@ -124,8 +124,11 @@ def _later(name: str) -> Any:
         _import_public()
         if name in globals():
             return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name,
-                         obj=_sys.modules[__name__])  # Python says what was meant
+    meant = "" if name.startswith("_") or not hasattr(import_module(
+        ".ops", __name__), name) else f"; write nf.ops.{name}"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}",
+                         name=name,  # Python says what was meant
+                         obj=None if meant else _sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

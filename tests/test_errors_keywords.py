@@ -183,6 +183,12 @@ def test_posts_that_take_too_little():
             make()(A)
 
 
+@pytest.mark.parametrize("name", ["softmax", "cumsum"])
+def test_operations_are_sought_where_they_are(name):
+    with pytest.raises(AttributeError, match=f"{name}'; write nf.ops.{name}"):
+        getattr(nf, name)
+
+
 def test_misspelt_names_of_the_package_tell_python_what_they_are():
     """From these it prints what was meant."""
     with pytest.raises(AttributeError, match="'elemntwise'") as caught:
