@@ -184,11 +184,13 @@ def _check(logits: AnyArray, labels: AnyArray) -> None:
     check_floating(logits, "cross_entropy", "logits")
     if dtype_of(labels).kind not in "iu":
         raise KernelTypeError("cross_entropy: 'labels' must be integers, got dtype "
-                              f"{dtype_of(labels)}; convert with astype")
+                              f"{dtype_of(labels)}; convert with astype, or take the "
+                              "argmax of probabilities")
     if tuple(labels.shape) != tuple(logits.shape[:-1]):
         raise ShapeError(f"cross_entropy: 'labels' must have shape "
                          f"{tuple(logits.shape[:-1])} for 'logits' of shape "
-                         f"{tuple(logits.shape)}, got {tuple(labels.shape)}")
+                         f"{tuple(logits.shape)}, got {tuple(labels.shape)}; the "
+                         "classes are the last axis: transpose the logits")
     if len(_PASSED) >= _LIMIT:
         _PASSED.clear()
     if key:
