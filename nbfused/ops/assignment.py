@@ -13,6 +13,7 @@ from ..arrays import dtype_of
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced, extents
 from ..autograd import Variable, apply
+from ..autograd.graph import COPY
 from ..autograd.numpy_api.integers import check_integer
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
@@ -111,7 +112,7 @@ def set_at(x: AnyArray, value: Operand, index: Any) -> AnyArray:
     """
     items, value = _checked(x, value, index, "set_at")
     if not any(map(is_advanced, items)):
-        return _basic(x, items, value)
+        return _basic(x, items, value, given=True)
     chosen = choose(x, items, getitem)
     table = chosen.table(x, getitem)
     return _basic(x, chosen.slices, chosen.viewed(_set_rows(
@@ -205,8 +206,12 @@ def _broadcast(placed: Any, value: Any, x: AnyArray, name: str) -> AnyArray:
                          f"broadcast to what the index chooses: {error}") from error
 
 
-def _basic(x: AnyArray, items: tuple[Any, ...], value: Any) -> AnyArray:
-    """``x[items] = value`` for integers, slices, ``...`` and None."""
+def _basic(x: AnyArray, items: tuple[Any, ...], value: Any, given: bool = False,
+           ) -> AnyArray:
+    """``x[items] = value`` for integers, slices, ``...`` and None.
+
+    A new array, also where `value`, which is `given` by the caller, is all of it.
+    """
     windows, dropped, added = basic_index(items, extents(x))
     counts = tuple(len(range(*one)) for one in windows)
     shown = [n for k, n in enumerate(counts) if k not in dropped]
@@ -214,7 +219,10 @@ def _basic(x: AnyArray, items: tuple[Any, ...], value: Any) -> AnyArray:
         shown.insert(axis, 1)
     whole = _broadcast(lambda v: v if extents(v) == tuple(shown) else broadcast_to(
         v, tuple(shown)), value, x, "set_at")
-    made = with_slice(x, windows, reshape(whole, counts))
+    new = reshape(whole, counts)
+    made = with_slice(x, windows, new)
+    if made is x or (given and made is new):
+        (made,) = apply(COPY, (made,), dtypes=(dtype_of(x),))
     wrapped = isinstance(x, Variable) and not isinstance(made, (Variable, Traced))
     return Variable(made) if wrapped else made
 
@@ -224,7 +232,7 @@ def _set_rows(table: AnyArray, rows: Any, values: AnyArray) -> AnyArray:
     extent, rest = extents(table)[0], extents(table)[1:]
     count = prod(extents(rows))
     if not count or not extent:
-        return table
+        return apply(COPY, (table,), dtypes=(dtype_of(table),))[0]
     spec = Map(parse(name_last), ("element", "index", "scalar", "scatter"), (
         (extent,),))
     last = apply(spec, (reshape(rows, (count,)), extent),

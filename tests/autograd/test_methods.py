@@ -167,9 +167,9 @@ def test_in_place_on_a_leaf_that_requires_grad():
     assert w.requires_grad
 
 
-@pytest.mark.parametrize("others", [[0.5, 1.0], (0.5, 1.0)])
+@pytest.mark.parametrize("others", [[nf.Variable(np.ones(())), 1.0], ("0.5", 1.0)])
 @pytest.mark.parametrize("op", [*BINARY, operator.matmul, operator.eq, operator.lt])
-def test_a_list_is_refused_by_name(op, others):
+def test_a_list_of_other_than_numbers_is_refused_by_name(op, others):
     """Python would find it unequal, or repeat it as often as the Variable says."""
     v = nf.Variable(np.array([0.5, 1.0]))
     for args in ((v, others), (others, v)):
@@ -184,3 +184,23 @@ def test_ravel_is_a_view_where_numpys_is(x):
     found, expected = nf.Variable(x).ravel().to_numpy(), x.ravel()
     np.testing.assert_array_equal(found, expected)
     assert np.shares_memory(found, x) == np.shares_memory(expected, x)
+
+
+@pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+@pytest.mark.parametrize("other", [[1, 2, 3], (0.5, 1.5, 2.5), [[1.0], [2.0]]])
+def test_a_list_beside_an_operator_is_an_array(other):
+    """As beside NumPy's arrays, with the dtype that it has there."""
+    def every(x):
+        return [op(*pair) for pair in ((x, other), (other, x)) for op in (
+            *BINARY, operator.floordiv, operator.mod, operator.lt, operator.ge,
+            operator.eq, operator.ne)]
+
+    x = np.array([1.0, 2.0, 4.0], np.float32)
+    for found in (every(nf.Variable(x)), nf.fuse(every)(x)):
+        for a, b in zip(found, every(x), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a.data if isinstance(a, nf.Variable) else a, b, 1e-6)
+    v = nf.Variable(np.array([6, 5, 3]))
+    v &= [3, 4, 1]
+    assert v.tolist() == [2, 4, 1]
+    assert (v @ [1, 2, 3]).item() == 13

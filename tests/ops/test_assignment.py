@@ -85,6 +85,22 @@ def test_in_a_fused_function():
     np.testing.assert_array_equal(dvalue, [0, 2, 4])
 
 
+@pytest.mark.parametrize("index", [..., slice(None), (slice(None), ...), slice(3, 3),
+                                   [], slice(2, 4)])
+def test_what_is_made_has_memory_of_its_own(index):
+    """Also where it is all of the value, or all of the array."""
+    value = np.full(np.shape(X[index]), 2.0)
+    for made in (set_at(X, value, index), set_at(X, 2.0, index),
+                 add_at(X, value, index)):
+        before = made.copy()
+        made += 1.0  # of every element once
+        np.testing.assert_array_equal(made, before + 1.0)
+        assert not np.shares_memory(made, X)
+        assert not np.shares_memory(made, value)
+
+
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda: set_at(X, 1j, [0]), KernelTypeError, "'value' has dtype complex128"),
     (lambda: set_at(np.arange(3), 2.5, 0), KernelTypeError, "cast to int64"),

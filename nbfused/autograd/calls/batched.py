@@ -49,6 +49,8 @@ class Level:
         Whether the tape outside records.
     arguments
         The placeholders that the function was called with.
+    shared
+        Those of them that were one for all samples.
     recorder
         Notes what is computed, where that is to be repeated without the function.  None
         from when on something depends on what placeholders hold, or changes it.
@@ -61,6 +63,7 @@ class Level:
         self.recording: bool | None = RECORDING.get()
         self.running = True
         self.arguments: Sequence[Batched] = ()
+        self.shared: Sequence[Batched] = ()
         self.recorder: Recorder | None = None
 
     def lift(self, x: Any) -> Any:

@@ -22,7 +22,7 @@ from ..graph import Leaf
 from ..nodes import Identity
 from ..numpy_api.chosen import Chosen, has_mask, with_chosen
 from ..numpy_api.in_place import is_element, laid_out, overwritten, with_part
-from ..numpy_api.methods import is_operand
+from ..numpy_api.methods import operand_beside
 from ..recording import recording
 from ..tape import apply
 from ..variable import Variable
@@ -38,8 +38,9 @@ def in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, name)
 
     def method(self: Any, other: Any) -> Any:
-        if not is_operand(other):
-            return NotImplemented
+        other = operand_beside(self, other)
+        if other is NotImplemented:
+            return other
         if is_element(self):
             return compute(self, other)
         _replace(self, compute(self, other), f"x {symbol}= y")
@@ -123,7 +124,7 @@ def _check_root(x: Batched, what: str) -> None:
                             "record in no_grad(); make a new array, as in x = x + y")
     for argument in x.level.arguments:
         same = argument is x
-        if same and not x.batched:
+        if same and any(x is one for one in x.level.shared):
             raise KernelTypeError(
                 f"vmap: {what}: x is an argument that all samples share, so that each "
                 "would change it; change x.copy()")

@@ -15,22 +15,31 @@ from ...registry.operations import NUMPY, OPS
 from ..graph import COPY
 from ..tape import apply
 from .chosen import choose, has_mask
+from .functions import with_arrays
 from .in_place import check_whole, is_element, is_recorded, replace
 from .layouts import flattened, in_layout, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
 
-__all__ = ["ArrayMethods", "is_operand"]
-
-
-#: Ops refuse these by name; Python would repeat a list, and find it unequal.
-_REFUSED = (list, tuple)
+__all__ = ["ArrayMethods", "is_operand", "operand_beside"]
 
 
 def is_operand(x: Any) -> bool:
     """Whether `x` can be the other operand of a Variable's operator."""
     return isinstance(x, (bool, int, float, complex, ArrayMethods, Traced)) \
         or is_array(x)
+
+
+def operand_beside(x: Any, other: Any) -> Any:
+    """The other operand of an operator of `x`; NotImplemented for what is none.
+
+    A list of numbers is an array, as beside NumPy's arrays.  Ops refuse other lists by
+    name: Python would repeat them, and find them unequal.
+    """
+    if is_operand(other):
+        return other
+    return with_arrays((x, other))[1] if isinstance(other, (list, tuple)) \
+        else NotImplemented
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
@@ -42,8 +51,8 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return OPS[name](self, other) if is_operand(other) or isinstance(
-            other, _REFUSED) else NotImplemented
+        other = operand_beside(self, other)
+        return other if other is NotImplemented else OPS[name](self, other)
 
     return method
 
@@ -59,8 +68,8 @@ def _power(self: Any, other: Any) -> Any:
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return OPS[name](other, self) if is_operand(other) or isinstance(
-            other, _REFUSED) else NotImplemented
+        other = operand_beside(self, other)
+        return other if other is NotImplemented else OPS[name](other, self)
 
     return method
 
@@ -68,16 +77,18 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
 def _vocabulary(name: str) -> Callable[..., Any]:
     """An operator without an op: a function of the scalar vocabulary."""
     def method(self: Any, *others: Any) -> Any:
-        return self.__nbfused_op__(name, (self, *others)) \
-            if all(map(is_operand, others)) else NotImplemented
+        others = tuple([operand_beside(self, other) for other in others])
+        return NotImplemented if any(x is NotImplemented for x in others) \
+            else self.__nbfused_op__(name, (self, *others))
 
     return method
 
 
 def _vocabulary_reflected(name: str) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
-        return self.__nbfused_op__(name, (other, self)) if is_operand(other) \
-            else NotImplemented
+        other = operand_beside(self, other)
+        return other if other is NotImplemented \
+            else self.__nbfused_op__(name, (other, self))
 
     return method
 
@@ -101,8 +112,9 @@ def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
 def _storing(store: Callable[[Any, Any], None], compute: Callable[[Any, Any], Any],
              symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        if not is_operand(other):
-            return NotImplemented
+        other = operand_beside(self, other)
+        if other is NotImplemented:
+            return other
         if is_element(self):
             return compute(self, other)
         check_whole(self, symbol)
@@ -190,10 +202,12 @@ class ArrayMethods(TableMethods):
         return round(self.item()) if ndigits is None else self.round(ndigits)
 
     def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if is_operand(other) else NotImplemented
+        other = operand_beside(self, other)
+        return other if other is NotImplemented else (self // other, self % other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if is_operand(other) else NotImplemented
+        other = operand_beside(self, other)
+        return other if other is NotImplemented else (other // self, other % self)
 
     __lt__: Any = _binary("less")
     __le__: Any = _binary("less_equal")

@@ -140,6 +140,7 @@ class _Call:
         made = [self._placeholder(x, axis) for x, axis in zip(leaves, found,
                                                               strict=True)]
         self.level.arguments = [x for x in made if isinstance(x, Batched)]
+        self.level.shared = [x for x in self.level.arguments if not x.batched]
         self.given = [(x, x.held, leaf, axis) for x, leaf, axis in zip(
             made, leaves, found, strict=True) if axis is not None]
         self.orders = [_order(x, axis) if axis else None for x, axis in zip(
@@ -158,7 +159,7 @@ class _Call:
             self.level.running = False
         for x, before, leaf, axis in self.given:
             if x.held is not before:  # changed in place
-                leaf[...] = _moved(x.held, 0, axis)
+                leaf[...] = _moved(self._of_all(x), 0, axis)
         return made
 
     def repeated(self, made: Any, out_axes: Any) -> Repeated | None:
@@ -233,14 +234,21 @@ class _Call:
                                  "another for each sample; give it an axis")
             return held
         if not batched:
-            whole = (self.level.size, *extents(held))
-            (held,) = apply(View("broadcast", whole), (held,))
-            (held,) = apply(COPY, (held,), dtypes=(dtype_of(held),))
+            (held,) = apply(COPY, (self._repeated(held),), dtypes=(dtype_of(held),))
         rank = len(extents(held))
         if axis == 0 and type(axis) is int:
             return held
         _check_axis(axis, path(), "out_axes")
         return _moved(held, 0, normalize_axis(axis, rank))
+
+    def _of_all(self, x: Batched) -> Any:
+        """What a placeholder holds, with the axis of the samples."""
+        return x.held if x.batched else self._repeated(x.held)
+
+    def _repeated(self, held: Any) -> Any:
+        """A view of what is the same for all samples, with their axis."""
+        whole = (self.level.size, *extents(held))
+        return apply(View("broadcast", whole), (held,))[0]
 
     def _from_number(self, x: Any) -> Any:
         """An array without dimensions, in the library of the arguments."""

@@ -277,6 +277,58 @@ def test_a_number_that_is_added_in_several_places_gets_the_gradient_of_each(run)
                                21.0 * weights)
 
 
+def _cleared(x):
+    """As of the game of life: a number for all, and then others."""
+    sums = x[1:] + x[:-1]
+    x[...] = 0.0
+    x[1:][sums > 0] = 7.0
+    return sums
+
+
+def _filled(x):
+    x[...] = 5.0
+    return x.sum()
+
+
+def _taken_over(x, y):
+    y[:] = x
+    y *= 2.0
+    x += y
+    return y.sum()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("function", [_cleared, _filled])
+def test_an_argument_is_first_the_same_for_all_samples(function, axis):
+    """Its values are, and not the argument: what follows is another for each."""
+    given = samples(4).swapaxes(0, axis)
+    for part in (expected := given.copy()).swapaxes(0, axis):
+        function(part)
+    nf.vmap(function, in_axes=axis)(given)
+    np.testing.assert_array_equal(given, expected)
+
+
+def test_an_argument_takes_over_another_one():
+    x, y = samples(3), samples(3, seed=1)
+    u, v = x.copy(), y.copy()
+    expected = [_taken_over(a, b) for a, b in zip(u, v, strict=True)]
+    np.testing.assert_allclose(nf.vmap(_taken_over)(x, y), expected)
+    np.testing.assert_allclose((x, y), (u, v))
+
+
+def test_a_list_beside_an_argument_is_added_in_place():
+    def shifted(x):
+        x += (1.0, 2.0, 3.0, 4.0)
+        return x * [[2.0], [3.0]]
+
+    x = samples(4)
+    np.testing.assert_allclose(nf.vmap(shifted)(given := x.copy()), [
+        shifted(part) for part in x])
+    np.testing.assert_allclose(given, x)
+
+
+
+
 REFUSED = {
     "shared argument": (_two(_add, (None, 0)), KernelTypeError, "all samples share"),
     "closed over": (lambda: nf.vmap(_closed_over)(samples(4)), KernelTypeError,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....arrays import dtype_of
-from ....autograd.numpy_api.methods import is_operand
+from ....autograd.numpy_api.methods import is_operand, operand_beside
 from ....autograd.numpy_api.table_methods import TableMethods
 from ....support.dtypes import TYPES, rank_of
 from ..pytorch.dtypes import converted, promoted, torch_dtype, traced
@@ -29,7 +29,8 @@ def _plainly(function: Callable[..., Any], args: Sequence[Any]) -> Any:
 def _operator(name: str) -> Callable[..., Any]:
     plain = getattr(Symbol, name)
 
-    def method(self: Tensor, *others: Any) -> Any:
+    def method(self: Tensor, *given: Any) -> Any:
+        others = [operand_beside(self, other) for other in given]
         run = promoted if all(map(is_operand, others)) else _plainly
         return run(plain, (self, *others))
 
