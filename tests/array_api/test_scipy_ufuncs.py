@@ -57,3 +57,17 @@ def test_nothing_times_a_logarithm():
         np.testing.assert_array_equal(function(nf.Variable(x), y).data, function(x, y))
     slope = nf.grad(lambda x: special.xlogy(x, 2.0).sum())(x)
     np.testing.assert_allclose(slope, np.log(2.0))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64"])
+def test_integers_are_floats(dtype):
+    """As in SciPy: in float32 as far as they fit there."""
+    counts = np.array([1, 0, 1, 1]).astype(dtype)
+    for function in (special.gammaln, lambda n: special.xlogy(n, X),
+                     lambda n: special.binom(n, X), special.ndtri):
+        expected = function(counts)
+        for found in (function(nf.Variable(counts)).data, nf.fuse(function)(counts),
+                      nf.vmap(function, out_axes=-1)(counts) if function in (
+                          special.gammaln, special.ndtri) else expected):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, 1e-5)

@@ -30,6 +30,7 @@ from .of_cupy import CupyProtocols
 from .refusals import no_operation, unsupported
 from .ufuncs import (
     given_options,
+    guarded,
     in_loop_dtype,
     method_name,
     own_keywords,
@@ -167,7 +168,7 @@ class NumpyProtocols(CupyProtocols):
         if order != "K" and any(isinstance(x, Traced) for x in inputs):
             raise unsupported(what, "order", order)
         named = {k: given.pop(k) for k in own & given.keys()}
-        made = op(*in_loop_dtype(ufunc, inputs, **given), **named)
+        made = guarded(op, where)(*in_loop_dtype(ufunc, inputs, **given), **named)
         results = made if isinstance(made, tuple) else (made,)
         results = tuple(in_layout(what, x, order, *inputs) if y is None else _stored(
             what, x, y, where, casting) for x, y in zip(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial, wraps
 from types import FunctionType
 from typing import Any
 
@@ -19,8 +19,8 @@ from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
 from .refusals import unsupported
 
-__all__ = ["LOOP_KEYWORDS", "NUMPY_KEYWORDS", "given_options", "in_loop_dtype",
-           "loop_dtypes", "method_name", "own_keywords",
+__all__ = ["LOOP_KEYWORDS", "NUMPY_KEYWORDS", "given_options", "guarded",
+           "in_loop_dtype", "loop_dtypes", "method_name", "own_keywords",
            "taken_keywords", "ufunc_name", "ufunc_operation"]
 
 #: `ufunc.reduce` by another name.
@@ -82,14 +82,44 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     return NUMPY.get(f"numpy.{name}") if op is None else op
 
 
+@cache
 def _of_scipy(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """The function of `nbfused.array_api.special` for one of ``scipy.special``."""
+    """The function of `nbfused.array_api.special` for one of ``scipy.special``.
+
+    That has the standard's dtypes, while SciPy's ufunc takes integers as floats.
+    """
     module, _, name = ufunc_name(ufunc).rpartition(".")
     if module != "scipy.special":
         return None
-    found: Callable[..., Any] | None = getattr(
-        NAMESPACES["array_api"].special, name, None)
-    return found
+    found = getattr(NAMESPACES["array_api"].special, name, None)
+    if found is None:
+        return None
+
+    @wraps(found)
+    def call(*inputs: Any, **options: Any) -> Any:
+        return found(*_as_floats(ufunc, inputs), **options)
+
+    return call
+
+
+def _as_floats(ufunc: np.ufunc, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Arrays of integers in the floating dtype of the ufunc's result."""
+    whole = [getattr(_input_type(x), "kind", "") in "biu" for x in inputs]
+    if not any(whole):
+        return inputs
+    dtype = loop_dtypes(ufunc, inputs)[-1]
+    return [OPS["astype"](x, dtype) if integral and dtype.kind == "f" else x
+            for x, integral in zip(inputs, whole, strict=True)]
+
+
+def guarded(op: Callable[..., Any], where: Any) -> Callable[..., Any]:
+    """`op` where a condition holds, if it is an operation; it has zeros elsewhere.
+
+    The derivative is then that of a branch: a division by zero where nothing is
+    divided adds no NaN to it.
+    """
+    plain = where is None or where is True or not getattr(op, "is_ufunc", False)
+    return op if plain else partial(op, where=where)
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,7 @@ from ...autograd.numpy_api.refusals import no_operation
 from ...autograd.numpy_api.ufuncs import (
     LOOP_KEYWORDS,
     given_options,
+    guarded,
     in_loop_dtype,
     method_name,
     own_keywords,
@@ -78,7 +79,7 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         made = trace.host(call, inputs)
     else:
         _check_rounding(ufunc, inputs)
-        made = op(*in_loop_dtype(  # type: ignore[misc]
+        made = guarded(op, where)(*in_loop_dtype(  # type: ignore[arg-type]
             ufunc, inputs, **{k: given[k] for k in LOOP_KEYWORDS & given.keys()}),
             **{k: given[k] for k in own & given.keys()})
     if where is not None and any(x is None for x in outs):
