@@ -163,8 +163,10 @@ class Program:
         target = {new: own for own, new in self.stores.items()}
         kept, later = wanted | set(self.stores), set[Value]()
         viewed = _bases(wanted)
+        looked_at = {v for _, v in self.checks}
         for launch in reversed(self.launches):
-            if isinstance(launch.spec, Opaque):
+            if isinstance(launch.spec, Opaque) or \
+                    not looked_at.isdisjoint(launch.outputs):
                 target = {}  # it may fail, or find that all is to be traced again
             own = tuple(target.get(v) for v in launch.outputs)
             read = {v for v in launch.inputs if isinstance(v, Value)}

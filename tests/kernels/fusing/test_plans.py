@@ -345,3 +345,30 @@ def test_whose_memory_it_is_makes_no_other_plan():
     for one in (x.copy(), x, x.copy()[:], x.copy(), x[:3]):
         np.testing.assert_array_equal(fused(one), (x @ x.T) * 2)
     assert len(fused._plans._states) == 1
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_what_is_computed_is_looked_at_before_anything_is_stored(planned):
+    """An index of its own, and an array that is changed in place before and after."""
+    @nf.fuse
+    def moved(x, y):
+        x += 1.0
+        found = x[(y * 4).astype(int)]
+        x *= found
+        return found
+
+    def plainly(x, y):
+        x += 1.0
+        found = x[(y * 4).astype(int)]
+        x *= found
+        return found
+
+    x, inside, outside = np.arange(4.0), np.full(4, 0.8), np.array([0.0, 0.1, 2.0, 0.3])
+    for _ in range(3 if planned else 1):
+        given, expected = x.copy(), x.copy()
+        np.testing.assert_array_equal(moved(given, inside), plainly(expected, inside))
+        np.testing.assert_array_equal(given, expected)
+    if planned:
+        assert _planned(moved)
+    with pytest.raises(RangeError, match="got 8"):
+        moved(x, outside)
+    np.testing.assert_array_equal(x, np.arange(4.0))

@@ -119,14 +119,14 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
     """
     known = {*program.arguments, *(n.value for n in program.numbers)}
     looked_at = {v for _, v in program.checks} - known
-    if (looked_at and program.stores) or not (looked_at or any(
+    if not (looked_at or any(
             isinstance(launch.spec, Opaque) for launch in program.launches)):
         return None
     env = {**program.constants, **dict(zip(program.arguments, arguments, strict=True))}
     for number in program.numbers:
         env[number.value] = evaluate(number, env)
     parts: list[Segment | Launch] = []
-    groups = _groups(log)
+    groups = _groups(log, looked_at if program.stores else set())
     for k, group in enumerate(groups):
         if len(group) == 1 and isinstance(group[0].launch.spec, Opaque):
             parts.append(group[0].launch)
@@ -140,14 +140,21 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
     return SegmentedPlan(program, parts, read)
 
 
-def _groups(log: Sequence[Logged]) -> list[list[Logged]]:
-    """Divide what was run at the calls; what was stored last is in a group."""
+def _groups(log: Sequence[Logged], first: set[Value]) -> list[list[Logged]]:
+    """Divide what was run at the calls; what was stored last is in a group.
+
+    The values that are computed `first` are looked at before anything is stored.
+    """
     groups: list[list[Logged]] = [[]]
-    for one in log:
+    last = max((k for k, one in enumerate(log)
+                if not first.isdisjoint(one.launch.outputs)), default=-1)
+    for k, one in enumerate(log):
         if isinstance(one.launch.spec, Opaque):
             groups += [[one], []]
         else:
             groups[-1].append(one)
+            if k == last:
+                groups.append([])
     return [group for group in groups if group]
 
 
