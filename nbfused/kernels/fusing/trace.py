@@ -145,7 +145,7 @@ class Trace:
 
     def _read(self, x: Any, known: bool = False) -> Value:
         """The value of an array that is no argument, as it is now."""
-        value, self.constants[value], known = self.snapshots.take(x, known)
+        value, self.constants[value], known = self.snapshots.take(x, known, self.given)
         if known:
             self.known.add(value)
             self.exact = True  # it may follow from shapes

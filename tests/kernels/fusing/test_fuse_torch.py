@@ -216,3 +216,25 @@ def test_the_dtype_of_a_tensor_is_one_of_torch():
                      lambda x: x.double().to(x.dtype) * 3,
                      lambda x: (x * 1).to(torch.float64).to(torch.int16).add_(1)):
         close(nf.fuse(function)(x), function(x))
+
+
+def _stored(x):
+    made = np.empty((2, *x.shape), dtype=x.dtype)
+    made[0], made[1] = x, 2
+    return made
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: np.linspace(0.0, 1.0, 3) * x + np.eye(3)[0],
+    lambda x: np.where(np.arange(3) > 1, x, 0) + x[np.arange(3)[::-1]],
+    lambda x: np.arange(9).reshape(3, 3).astype(x.dtype) @ x,
+    lambda x: np.hstack([x, np.ones(2, x.dtype)]) + np.zeros(5),
+    lambda x: np.array([x, 2 * x]) * (1, 2, 3),
+    lambda x: nf.grad(lambda t: (t * np.arange(3.0)).sum())(x),
+    _stored])
+def test_what_numpy_makes_of_numbers_is_a_tensor(function):
+    """As what NumPy's functions make of tensors is."""
+    x = np.array([1.0, 2.0, 4.0])
+    found = nf.fuse(function)(torch.from_numpy(x))
+    assert type(found) is torch.Tensor
+    close(found, torch.from_numpy(np.asarray(function(x))))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....arrays import dtype_of
+from ....arrays import check_dtype, dtype_of
 from ....arrays.traced import Traced, TracedNumber
 from ....support.trees import leaves_of, map_tree
 from .bracketed import JOINING, join_items, slice_numbers
@@ -114,7 +114,8 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _of_traced(function, *args, **kwargs)
     arrays = {id(x): (x, np.ndarray.view(x, np.ndarray)) for x in given
               if isinstance(x, HostArray)}
-    args, kwargs = map_tree((args, kwargs), lambda x: arrays.get(id(x), (x, x))[1])
+    args, kwargs = map_tree((args, kwargs), lambda x: _of_numpy(
+        arrays.get(id(x), (x, x))[1]))
     made = function(*args, **kwargs)
     if trace is None:
         return made
@@ -130,6 +131,12 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return map_tree(made, wrapped) if isinstance(made, (list, tuple)) else wrapped(made)
 
 
+def _of_numpy(x: Any) -> Any:
+    """A dtype of PyTorch, which that of a tensor is, as NumPy's; all else as it is."""
+    return check_dtype(x) if type(x).__name__ == "dtype" and \
+        type(x).__module__ == "torch" else x
+
+
 def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function with something traced: ``np.array`` of it, or of lists of it.
 
@@ -139,7 +146,7 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _filled(*args, **kwargs)
     if not args or function not in _ARRAYS or not isinstance(
             args[0], (list, tuple, Traced)) or not kwargs.keys() <= {"copy", "dtype"} \
-            or not _is_of_numpy(args):
+            or not _is_of_numpy(args[0]):
         return function(*args, **kwargs)
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     made = _array_of(args[0])
@@ -149,10 +156,12 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return made.copy() if copies else made
 
 
-def _is_of_numpy(tree: Any) -> bool:
-    """Whether what is traced stands for arrays of NumPy."""
-    return all(isinstance(x, np.ndarray) or x.scalar for x in leaves_of(tree)
-               if isinstance(x, Traced) and hasattr(x, "scalar"))
+def _is_of_numpy(x: Any) -> bool:
+    """Whether it is no array of another library, which NumPy would make one of its own.
+
+    A list of these is joined, as by ``np.stack``.
+    """
+    return isinstance(x, np.ndarray) or getattr(x, "scalar", True)
 
 
 def _filled(shape: Any, fill_value: Any, dtype: Any = None) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ....arrays import dtype_of
+from ....arrays import dtype_of, is_array
+from ....arrays.creation import array_like
 from ....errors import KernelTypeError
 from ....specs.fusion.graph import Value
+from ..program import data_of
 from .host_arrays import HostArray
 from .memories import Memories
 
@@ -26,23 +29,35 @@ class Snapshots:
 
     def __init__(self) -> None:
         self.memories = Memories()
-        self._taken: dict[Any, tuple[Value, Any, Any]] = {}
+        self._taken: dict[Any, tuple[Value, Any, Any, Any]] = {}
         self._read: list[tuple[Any, int]] = []
 
-    def take(self, x: Any, known: bool = False) -> tuple[Value, Any, bool]:
+    def take(self, x: Any, known: bool, given: Mapping[Value, Any],
+             ) -> tuple[Value, Any, bool]:
         """The value of an array, what to keep of it, and whether it is known.
 
         One that was read before and has not changed is the same value.
+
+        Parameters
+        ----------
+        x
+            The array.
+        known
+            Whether it is one that the function has made of numbers.
+        given
+            What the function is called with.
         """
         known = known or self.memories.knows(x)
         copy = np.array(x) if type(x) in (np.ndarray, HostArray) else self._kept(
             x, known)
         key = id(x), getattr(x, "_version", None)
-        value, kept, _ = self._taken.get(key, (None, None, None))
+        value, kept, shown, _ = self._taken.get(key, (None, None, None, None))
         if value is None or not _same(kept, copy):
             value, kept = Value(tuple(x.shape), dtype_of(x), "constant"), copy
-            self._taken[key] = value, kept, x  # whose number must not be another's
-        return value, kept, known
+            shown = _beside(given.values(), copy) if known else copy
+            # With the array, whose number must not be another's.
+            self._taken[key] = value, kept, shown, x
+        return value, shown, known
 
     def _kept(self, x: Any, known: bool) -> Any:
         """A tensor that may be changed is copied, or has to be as it is now."""
@@ -67,6 +82,19 @@ class Snapshots:
                 raise KernelTypeError(
                     f"a tensor of shape {tuple(x.shape)} is read, and then changed in "
                     "place, and is no argument of the fused function; pass it as one")
+
+
+def _beside(given: Iterable[Any], made: Any) -> Any:
+    """An array of numbers, in the library of the arguments if none of them is NumPy's.
+
+    NumPy's functions of tensors give tensors, and so do those that make arrays.
+    """
+    arrays = [x for x in map(data_of, given) if is_array(x) and
+              not isinstance(x, np.generic)]
+    if type(made) is not np.ndarray or not arrays or any(
+            isinstance(x, np.ndarray) for x in arrays):
+        return made
+    return array_like(made, arrays[0])
 
 
 def _same(kept: Any, x: Any) -> bool:
