@@ -199,7 +199,8 @@ def test_a_list_beside_an_operator_is_an_array(other):
     for found in (every(nf.Variable(x)), nf.fuse(every)(x)):
         for a, b in zip(found, every(x), strict=True):
             assert a.dtype == b.dtype
-            np.testing.assert_allclose(a.data if isinstance(a, nf.Variable) else a, b, 1e-6)
+            plain = a.data if isinstance(a, nf.Variable) else a
+            np.testing.assert_allclose(plain, b, 1e-6)
     v = nf.Variable(np.array([6, 5, 3]))
     v &= [3, 4, 1]
     assert v.tolist() == [2, 4, 1]
