@@ -21,7 +21,15 @@ from .checks import check_range
 from .comparison import less, where
 from .shapes import broadcast_to, reshape, transpose
 
-__all__ = ["Chosen", "advanced", "choose", "is_advanced"]
+__all__ = ["Chosen", "advanced", "choose", "index_items", "is_advanced"]
+
+
+def index_items(index: Any) -> tuple[Any, ...]:
+    """The items of an index; those that are sequences, as NumPy has it, are lists."""
+    items = index if isinstance(index, tuple) else (index,)
+    return tuple([list(item) if isinstance(item, (range, tuple)) else item
+                  for item in items]) if any(
+        isinstance(item, (range, tuple)) for item in items) else items
 
 
 def is_advanced(item: Any) -> bool:
@@ -34,6 +42,8 @@ def is_advanced(item: Any) -> bool:
 
 
 def _is_mask(item: Any) -> bool:
+    while isinstance(item, (list, tuple)) and len(item):
+        item = item[0]
     return isinstance(item, (bool, np.bool_)) or (
         hasattr(item, "dtype") and dtype_of(item).kind == "b")
 
@@ -188,7 +198,8 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
             m not in (n, 0) for m, n in zip(_shape(mask), shape, strict=True)):
         raise RangeError(f"getitem: a mask of shape {_shape(mask)} for axes of extents "
                          f"{shape} from axis {axis} on; expected the same")
-    host = to_numpy(mask.data if isinstance(mask, Variable) else mask)
+    host = np.asarray(mask) if isinstance(mask, list) else to_numpy(
+        mask.data if isinstance(mask, Variable) else mask)
     return [_near(np.ascontiguousarray(k), x, [mask]) for k in np.nonzero(host)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,34 @@ def test_in_a_fused_function():
     dx, dvalue = nf.fuse(nf.grad(loss, argnums=(0, 1)))(*args)
     np.testing.assert_array_equal(dx, [0, 1, 0, 0, 4, 5])
     np.testing.assert_array_equal(dvalue, [0, 2, 4])
+
+
+@pytest.mark.parametrize("index", [
+    range(2), (slice(None), range(1, 4, 2)), ((0, 1), (1, 2)), (range(2), [3, 0]),
+    (1, (0, -1)), range(0), [True, False, True], ([True, False, True], slice(1, 3)),
+    [[True, False, True, False]] * 3, ([True, False, True], (1, 2))])
+def test_sequences_in_an_index_are_arrays(index):
+    x = np.arange(12.0).reshape(3, 4)
+
+    def doubled(x):
+        y = x * 1.0
+        y[index] *= 2.0
+        return y, x[index]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nf.errors.NbFusedPerformanceWarning)
+        found = [nf.fuse(doubled)(x), [y[0] for y in nf.vmap(doubled)(x[None])],
+                 [v.data for v in doubled(nf.Variable(x))]]
+    for made in found:
+        for a, b in zip(made, doubled(x), strict=True):
+            np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(set_at(x, 7.0, index), _placed(x, index))
+
+
+def _placed(x, index):
+    made = x.copy()
+    made[index] = 7.0
+    return made
 
 
 @pytest.mark.parametrize("index", [..., slice(None), (slice(None), ...), slice(3, 3),
