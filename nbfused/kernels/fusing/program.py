@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...arrays import byte_range, describe, dtype_of
 from ...autograd import Variable, apply
 from ...autograd.graph import COPY
@@ -322,6 +324,9 @@ def _logged_view(launch: Launch, inputs: Sequence[Any], results: Sequence[Any],
 def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:
     """Call the function of an `Opaque` step.
 
+    A scalar of NumPy's becomes an array of no dimensions, as every other result is: a
+    prepared launch takes these.
+
     Raises
     ------
     TraceInvalid
@@ -329,7 +334,8 @@ def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:
     """
     spec = launch.spec
     found = spec.function(*(env[x] if isinstance(x, Value) else x for x in spec.args))
-    results = (found,) if spec.single else tuple(found)
+    results = tuple([np.asarray(x) if isinstance(x, np.generic) else x
+                     for x in ((found,) if spec.single else found)])
     if [(tuple(r.shape), dtype_of(r)) for r in results] != [
             (v.shape, v.type) for v in launch.outputs]:
         raise TraceInvalid

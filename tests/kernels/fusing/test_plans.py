@@ -372,3 +372,18 @@ def test_what_is_computed_is_looked_at_before_anything_is_stored(planned):
     with pytest.raises(RangeError, match="got 8"):
         moved(x, outside)
     np.testing.assert_array_equal(x, np.arange(4.0))
+
+
+def test_numbers_that_a_called_function_gives_have_a_plan():
+    """NumPy's det is a scalar of its own, where a launch takes an array."""
+    @nf.fuse
+    def evidence(x):
+        return np.sum(x * 2.0) * np.log(np.linalg.det(x)), np.linalg.det(x * 2.0)
+
+    x = np.eye(3) * 2.0
+    for _ in range(3):
+        found = evidence(x)
+        np.testing.assert_allclose(found, [12 * np.log(8.0), 64.0])
+        assert all(type(y) is np.ndarray for y in found)
+    (plan,) = _planned(evidence)
+    assert all(part.plan for part in plan._parts if hasattr(part, "plan"))
