@@ -151,8 +151,8 @@ class CallNode(Node):
         self.outputs = len(outputs)
         self.gives = tuple([_aval(v) for v in outputs])
         made = tuple(
-            RECORDING.lift(v.data, None if not is_floating(dtype_of(v))
-                        or any(v is c or v.data is c for c in constant) else (self, k))
+            v.given_as(RECORDING.lift(v.data, None if not is_floating(dtype_of(v))
+                       or any(v is c or v.data is c for c in constant) else (self, k)))
             for k, v in enumerate(outputs))
         return made[0] if single else made
 

@@ -242,7 +242,7 @@ class _Call:
         return _moved(held, 0, normalize_axis(axis, rank))
 
     def _of_all(self, x: Batched) -> Any:
-        """What a placeholder holds, with the axis of the samples."""
+        """Look up the samples of a placeholder, with their axis."""
         return x.held if x.batched else self._repeated(x.held)
 
     def _repeated(self, held: Any) -> Any:

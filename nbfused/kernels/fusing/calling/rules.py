@@ -97,7 +97,7 @@ def differentiated_call(trace: Trace, function: Callable[..., Any], name: str,
 
 def _attached(node: _CallNode, made: Sequence[Any]) -> tuple[Any, ...]:
     """Results of a call with their places in the graph."""
-    return tuple([x.at(x, (node, k)) if is_floating(dtype_of(x)) else x
+    return tuple([x.given_as(x.at(x, (node, k))) if is_floating(dtype_of(x)) else x
                   for k, x in enumerate(made)])
 
 

@@ -157,7 +157,7 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_of_numpy(x: Any) -> bool:
-    """Whether it is no array of another library, which NumPy would make one of its own.
+    """Tell an array of NumPy from others, which it would make one of its own.
 
     A list of these is joined, as by ``np.stack``.
     """

@@ -183,6 +183,12 @@ class Symbol(Unknown, Traced, Variable):
         made.loose = data.loose
         return made
 
+    def given_as(self, other: Symbol) -> Symbol:
+        """`other`, which a call gives in place of this result, as whole as this is."""
+        if self.whole and self.root is self and self.own is None:
+            other.whole, other.root = True, other
+        return other
+
     def plain(self) -> Symbol:
         """A symbol for the value as it is now, without a place in the graph.
 
