@@ -198,7 +198,7 @@ class _Lowering:
         views = [r for v in source.outputs for r in self.readers.get(v, ())]
         if not all(map(self._leads_to_maps, views)):
             return False
-        if self._ends_product(source) and any(map(self._is_repeated, views)):
+        if any(map(self._is_repeated, views)) and self._ends_product(source):
             return False  # its epilogue computes each element once
         if len(views) == 1 and not self.results.intersection(source.outputs):
             return True
@@ -215,11 +215,18 @@ class _Lowering:
 
     def _ends_product(self, node: Node) -> bool:
         """Whether a Map can be computed where a product stores its elements."""
-        shape = node.outputs[0].shape
-        makers = [x.node for x in node.inputs
-                  if isinstance(x, Value) and x.node is not None and x.shape == shape]
-        return any(isinstance(maker.spec, Contract) or (
-            is_pure_map(maker) and self._ends_product(maker)) for maker in makers)
+        stack, seen = [node], {node}
+        while stack:
+            one = stack.pop()
+            shape = one.outputs[0].shape
+            for maker in [x.node for x in one.inputs if isinstance(x, Value)
+                          and x.node is not None and x.shape == shape]:
+                if isinstance(maker.spec, Contract):
+                    return True
+                if is_pure_map(maker) and maker not in seen:
+                    seen.add(maker)
+                    stack.append(maker)
+        return False
 
     def _is_repeated(self, node: Node) -> bool:
         """Whether a Map reads a view for more points than the view has."""

@@ -217,3 +217,13 @@ def test_a_map_of_a_product_is_not_computed_for_each_point_that_reads_it():
     found = fused.explain(X, w)
     assert ["tanh" in launch.operations for launch in found] == [True, False]
     np.testing.assert_allclose(fused(X, w), outer(X, w), rtol=1e-12)
+
+
+def test_values_that_are_read_twice_again_and_again():
+    """There are 2**40 ways from the result to the argument: each step is seen once."""
+    def folded(x):
+        for _ in range(40):
+            x = np.sin(x) * np.cos(x)
+        return x - np.roll(x, 1)
+
+    assert len(nf.fuse(folded).explain(np.ones(5))) == 2
