@@ -230,6 +230,7 @@ def _stored(x):
     lambda x: np.arange(9).reshape(3, 3).astype(x.dtype) @ x,
     lambda x: np.hstack([x, np.ones(2, x.dtype)]) + np.zeros(5),
     lambda x: np.array([x, 2 * x]) * (1, 2, 3),
+    lambda x: x.sum() ** np.arange(3) * x[0] ** (2 - np.arange(3)),
     lambda x: nf.grad(lambda t: (t * np.arange(3.0)).sum())(x),
     _stored])
 def test_what_numpy_makes_of_numbers_is_a_tensor(function):

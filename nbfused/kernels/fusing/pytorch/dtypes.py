@@ -16,6 +16,7 @@ from ....arrays import check_dtype, dtype_of, is_array
 from ....errors import KernelTypeError
 from ....registry.operations import OPS
 from ....support.dtypes import BFLOAT16, rank_of
+from ..outside.host_arrays import HostArray
 from ..symbols.arrays import Symbol
 from ..symbols.numbers import Number
 
@@ -87,11 +88,11 @@ def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
 
 
 def traced(args: Sequence[Any]) -> Sequence[Any]:
-    """Tensors beside symbols as symbols, so that their conversion is traced, too."""
+    """Arrays beside symbols as symbols, so that their conversion is traced, too."""
     trace = next((x.tracer for x in args if isinstance(x, Symbol)), None)
     return args if trace is None else [
-        trace.symbol(trace, trace.operand(x)) if type(x).__module__ == "torch" else x
-        for x in args]
+        trace.symbol(trace, trace.operand(x)) if isinstance(x, HostArray) or
+        type(x).__module__ == "torch" else x for x in args]
 
 
 def torch_dtype(given: Any) -> np.dtype:
