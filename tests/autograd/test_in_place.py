@@ -390,18 +390,3 @@ def test_what_is_joined_of_views_does_not_follow(device):
     np.testing.assert_array_equal(nf.to_numpy(moved.data), rolled(x)[0])
     (moved * moved).sum().backward()
     np.testing.assert_array_equal(nf.to_numpy(w.grad), 2 * x)
-
-
-@pytest.mark.parametrize("run", [lambda f: f, nf.fuse], ids=["eager", "fuse"])
-def test_where_of_a_ufunc_is_a_branch_in_its_derivative(run):
-    """What is not divided by zero has no part in it, at the second order neither."""
-    def inverse(x):
-        made = nf.ops.zeros_like(x * 1.0)
-        np.divide(1.0, x, out=made, where=x != 0)
-        return made.sum()
-
-    x = np.array([0.0, 2.0, -4.0])
-    slope = nf.grad(inverse)
-    np.testing.assert_allclose(run(slope)(x), [0.0, -0.25, -0.0625])
-    np.testing.assert_allclose(run(nf.grad(lambda x: slope(x).sum()))(x),
-                               [0.0, 0.25, -1 / 32])

@@ -186,3 +186,18 @@ def test_integers_are_indices_of_plain_arrays():
     np.testing.assert_array_equal(np.eye(3)[np.argmax(v, 1)], np.eye(3)[[1, 2]])
     with pytest.raises(TypeError, match="to_numpy"):
         np.asarray(v)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, nf.fuse], ids=["eager", "fuse"])
+def test_where_of_a_ufunc_is_a_branch_in_its_derivative(run):
+    """What is not divided by zero has no part in it, at the second order neither."""
+    def inverse(x):
+        made = nf.ops.zeros_like(x * 1.0)
+        np.divide(1.0, x, out=made, where=x != 0)
+        return made.sum()
+
+    x = np.array([0.0, 2.0, -4.0])
+    slope = nf.grad(inverse)
+    np.testing.assert_allclose(run(slope)(x), [0.0, -0.25, -0.0625])
+    np.testing.assert_allclose(run(nf.grad(lambda x: slope(x).sum()))(x),
+                               [0.0, 0.25, -1 / 32])
