@@ -201,3 +201,22 @@ def test_where_of_a_ufunc_is_a_branch_in_its_derivative(run):
     np.testing.assert_allclose(run(slope)(x), [0.0, -0.25, -0.0625])
     np.testing.assert_allclose(run(nf.grad(lambda x: slope(x).sum()))(x),
                                [0.0, 0.25, -1 / 32])
+
+
+def test_truth_and_integers_are_stored_into_plain_arrays():
+    """They have no gradient that could be lost there; what floats have is refused."""
+    v = nf.Variable(np.array([1.0, 3.0, 2.0]), requires_grad=True)
+    keep, count = np.array([True, True, False]), np.arange(3)
+    same = keep
+    keep &= v > 1.5
+    count += v.astype(int)
+    np.add(count, 10, out=count, where=v > 2)
+    assert keep is same
+    assert keep.tolist() == [False, True, False]
+    assert count.tolist() == [1, 14, 4]
+    for store in (lambda: np.floor(v, out=count, casting="unsafe"),
+                  lambda: np.add(v, 1, out=np.zeros(3))):
+        with pytest.raises(KernelTypeError, match="has no gradient"):
+            store()
+    with pytest.raises(KernelTypeError, match="has no gradient"):
+        nf.vmap(lambda x: np.logical_or(x > 0, x > 1, out=np.zeros((), bool)))(v.data)

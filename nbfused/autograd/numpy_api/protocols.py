@@ -104,24 +104,41 @@ def warn_of_number(x: Any) -> None:
 
 
 def _check_stored(what: str, where: Any, outs: Any) -> None:
-    """Refuse `out` that is no Variable, and `where` without it."""
+    """Refuse `out` that would lose a gradient, and `where` without it."""
     for x in outs or ():
-        if not (x is None or isinstance(x, NumpyProtocols)):
-            raise KernelTypeError(
-                f"out: {what} does not store results of Variables into an array of "
-                f"type {type(x).__name__}, which has no gradient; pass a Variable, "
-                "take the result, or use the nbfused op with out= in no_grad()")
+        if not (x is None or isinstance(x, NumpyProtocols) or _counts(x)):
+            raise _lost(what, x)
     if where is not True and (outs is None or any(x is None for x in outs)):
         raise KernelTypeError(f"{what}: 'where' leaves elements of a new array unset; "
                               "give out=, or choose with nf.ops.where")
 
 
+def _counts(x: Any) -> bool:
+    """Tell an array of integers or truth values, which have no gradient."""
+    return type(x) is np.ndarray and x.dtype.kind in "biu"
+
+
+def _lost(what: str, out: Any) -> KernelTypeError:
+    """The error for an `out` that would lose a gradient."""
+    return KernelTypeError(
+        f"out: {what} does not store results of Variables into an array of type "
+        f"{type(out).__name__}, which has no gradient; pass a Variable, take the "
+        "result, or use the nbfused op with out= in no_grad()")
+
+
 def _stored(what: str, made: Any, out: Any, where: Any, casting: str) -> Any:
-    """A result in the Variable `out`, which keeps its elements where there is none."""
+    """A result in `out`, which keeps its elements where there is none."""
     if not can_cast(dtype_of(made), dtype_of(out), casting):
         raise KernelTypeError(
             f"{what}: 'out' is {dtype_of(out)}, to which {dtype_of(made)} does not "
             f"cast under casting='{casting}'; use astype")
+    if _counts(out):
+        found: Any = getattr(made, "_value", None)
+        if not _counts(found):
+            raise _lost(what, out)
+        chosen: Any = getattr(where, "_value", where)
+        np.copyto(out, found.astype(out.dtype), where=chosen)
+        return out
     value = OPS["astype"](made, dtype_of(out))
     out[...] = value if where is True else OPS["where"](where, value, out)
     return out
