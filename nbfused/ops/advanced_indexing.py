@@ -21,24 +21,17 @@ from .checks import check_range
 from .comparison import less, where
 from .shapes import broadcast_to, reshape, transpose
 
-__all__ = ["Chosen", "advanced", "choose", "index_items", "is_advanced"]
-
-
-def index_items(index: Any) -> tuple[Any, ...]:
-    """The items of an index; those that are sequences, as NumPy has it, are lists."""
-    items = index if isinstance(index, tuple) else (index,)
-    return tuple([list(item) if isinstance(item, (range, tuple)) else item
-                  for item in items]) if any(
-        isinstance(item, (range, tuple)) for item in items) else items
+__all__ = ["Chosen", "advanced", "choose", "is_advanced"]
 
 
 def is_advanced(item: Any) -> bool:
-    """Whether an item of an index is an array, a list or a mask.
+    """Whether an item of an index is an array, a sequence or a mask.
 
     A traced integer is an array, too: which one it is, is not known yet.
     """
-    return isinstance(item, (list, bool, np.bool_)) or (hasattr(item, "shape") and (
-        len(extents(item)) > 0 or _is_mask(item) or isinstance(item, Traced)))
+    return isinstance(item, (list, range, tuple, bool, np.bool_)) or (
+        hasattr(item, "shape") and (
+            len(extents(item)) > 0 or _is_mask(item) or isinstance(item, Traced)))
 
 
 def _is_mask(item: Any) -> bool:
@@ -109,7 +102,8 @@ class Chosen:
 
 def choose(x: AnyArray, items: tuple[Any, ...], basic: Any) -> Chosen:
     """Work out what an index with arrays, lists or masks chooses."""
-    given = _expanded(x, items)
+    given = _expanded(x, tuple([list(item) if isinstance(item, (range, tuple)) else item
+                                for item in items]))
     chosen = [not (item is None or isinstance(item, slice)) for item in given]
     slices = tuple(slice(None) if is_index else item
                    for item, is_index in zip(given, chosen, strict=True))

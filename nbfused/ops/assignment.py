@@ -29,7 +29,7 @@ from ..specs.base import Shape
 from ..specs.vjp.functions import compose
 from ..specs.windows import Place, Windows
 from ..support.dtypes import rank_of
-from .advanced_indexing import Chosen, choose, index_items, is_advanced
+from .advanced_indexing import Chosen, choose, is_advanced
 from .arithmetic import add
 from .comparison import greater, where
 from .indexing import Window, basic_index, getitem, held
@@ -171,7 +171,7 @@ def _checked(x: AnyArray, value: Any, index: Any, name: str) -> tuple[Any, Any]:
     if rank_of(given) > rank_of(dtype):
         raise KernelTypeError(f"{name}: 'value' has dtype {given}, which does not cast "
                               f"to {dtype} under 'same_kind'; use astype")
-    items = index_items(index)
+    items = index if isinstance(index, tuple) else (index,)
     return items, value if is_number(value) or given == dtype else astype(value, dtype)
 
 

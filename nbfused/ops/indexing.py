@@ -21,7 +21,7 @@ from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.base import Shape
 from ..specs.shapes import names_only_element, normalize_axis
-from .advanced_indexing import advanced, index_items, is_advanced
+from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
 from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
 
@@ -287,7 +287,7 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
     array([5, 4, 3])
     """
     shape = checked_shape(x, "getitem")
-    items = index_items(index)
+    items = index if isinstance(index, tuple) else (index,)
     if any(map(is_advanced, items)):
         alone = len(items) == 1 and hasattr(items[0], "dtype") and \
             dtype_of(items[0]).kind in "iu"
