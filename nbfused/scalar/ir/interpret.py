@@ -228,9 +228,10 @@ def _bits(a: Any, target: np.dtype) -> Any:
 def _cast(a: Any, attr: str) -> Any:
     """`a` as Python's ``int``, ``float`` or ``bool`` or a dtype makes it."""
     a = np.asarray(a)
-    if attr in ("int", "float"):
-        kept = "iu" if attr == "int" else "fc"
-        return a if a.dtype.kind in kept else a.astype(attr)
+    if attr == "int":
+        return a if a.dtype in (np.int64, np.uint64) else a.astype(np.int64)
+    if attr == "float":
+        return a if a.dtype.kind in "fc" else a.astype(np.float64)
     target = dtype_named(attr)
     if a.dtype.kind == "c" and target.kind not in "bc":
         a = a.real

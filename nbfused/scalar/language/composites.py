@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...errors import DefinitionError
 from .elementary import EVERYWHERE, FLOATS
 from .row import define
@@ -50,6 +52,13 @@ compose("square", "a", "return a*a", "2.0*a", rule="square", doc="``a*a``.",
 compose("reciprocal", "a", "return 1.0/a", "-y*y",
         doc="``1/a``, floating also for integers.",
         exact="1/a", points=EVERYWHERE)
+compose("round", "a", "return rint(a)", None, rule="rint", passes="iu",
+        aliases=(round, np.round, np.around), python="round", real=True,
+        on_complex="complex_rint",
+        doc="The nearest integer, the even one of two; integers stay what they are.")
+compose("round_to", "a, b", "scale = 10.0**int(b)\nreturn rint(a*scale)/scale",
+        None, None, rule="same", passes="iu", python="round",
+        doc="`a` to `b` decimals, as `numpy.round`; integers stay what they are.")
 compose("relu", "a", "return max(a, 0)", "1.0 if y > 0.0 else y", rule="same",
         doc="``max(a, 0)``; NaN stays NaN.",
         exact="max(a, 0)", points=EVERYWHERE)

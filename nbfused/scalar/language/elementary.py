@@ -300,7 +300,7 @@ _function("trunc", "The integer next to `a` towards 0.",
           None, numba="np.trunc", cuda="libdevice.trunc", passes=DISCRETE,
           cost=1)
 _function("rint", "The nearest integer, the even one of two.",
-          None, aliases=(round, np.round), numba="np.rint",
+          None, numba="np.rint",
           cuda="libdevice.rint", c=("rint", "nearbyint"), torch=("round",), real=True,
           on_complex="complex_rint", cost=1)
 define("sign", (None,), "The sign: -1, 0 or 1, of a complex number one of modulus 1; "

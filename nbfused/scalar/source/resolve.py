@@ -35,6 +35,9 @@ _CAST_NAMES = frozenset({*_CASTS.values(), *DTYPES})
 
 _CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
 
+#: Of a power of ten that float32 holds exactly.
+_MOST_DECIMALS = 10
+
 #: The operations on raw arrays take as many operands more as there are dimensions.
 RAW = frozenset({"load", "atomic_add", "store"})
 _ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2, "clip": 3}
@@ -56,7 +59,7 @@ class Vocabulary(dict[str, Any]):
             return _CONSTANTS[name]
         if name in _CAST_NAMES:
             return Operation("cast", name)
-        op = {"where": "select", "round": "rint"}.get(name, name)
+        op = {"where": "select"}.get(name, name)
         if op in OPS or op in _FORMS or op in RAW:
             return Operation(op)
         raise KeyError(name)
@@ -198,6 +201,20 @@ def _logarithm(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
     return e.emit("div", e.emit("log", args[0]), e.emit("log", args[1]), stem=stem)
 
 
+def _round(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    """To a number of decimals, as NumPy does it for floats of every size."""
+    if len(args) != 2:
+        return None
+    decimals = args[1]
+    if not isinstance(decimals, Literal) or decimals.kind != "int" or \
+            not 0 <= int(decimals.text) <= _MOST_DECIMALS:
+        got = decimals.text if isinstance(decimals, Literal) else "a variable"
+        raise TypeError(f"the number of decimals is a whole number from 0 to "
+                        f"{_MOST_DECIMALS} that is known when the function is parsed, "
+                        f"got {got}; write round(x * scale) / scale")
+    return e.emit("round_to", *args, stem=stem)
+
+
 def _clip(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
     _check("clip", len(args))
     return e.emit("min", e.emit("max", *args[:2]), args[2], stem=stem)
@@ -235,7 +252,7 @@ def _bitwise(logical: str) -> Form:
 
 _FORMS: dict[str, Form] = {
     "pow": _power, "math_pow": _math_power, "log": _logarithm, "clip": _clip,
-    "fabs": _fabs, "max": _folded("max"), "min": _folded("min"),
+    "round": _round, "fabs": _fabs, "max": _folded("max"), "min": _folded("min"),
     "and": _bitwise("logical_and"), "or": _bitwise("logical_or"),
     "xor": _bitwise("ne"), "invert": _bitwise("logical_not"),
 }

@@ -110,9 +110,8 @@ class Symbol:
     __int__ = __complex__ = __float__
 
     def __round__(self, digits: int | None = None) -> Any:
-        if digits is not None:
-            raise _error("round() takes one argument in a scalar function")
-        return self.record(Operation("rint"), (self,))
+        return self.record(Operation("round"), (self,) if digits is None else
+                           (self, digits))
 
     @property
     def real(self) -> Any:

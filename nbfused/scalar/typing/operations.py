@@ -220,10 +220,15 @@ def _cast_target(attr: str, t: Type) -> Type:
     """The type that ``int()``, ``float()``, ``bool()`` or a dtype makes of `t`."""
     if attr == "bool":
         return Weak("bool") if isinstance(t, Weak) else BOOL
-    if attr == "int":
-        return t if is_integer(t) else Weak("int")
+    if attr == "int":  # a Python number: what has fewer bits wraps around no longer
+        return t if is_integer(t) and _holds_python(t) else Weak("int")
     if attr == "float":
         floating = t.kind in ("float", "complex") if isinstance(t, Weak) else \
             t.kind in "fc" or t.kind not in "biu"
         return t if floating else Weak("float")
     return dtype_named(attr)
+
+
+def _holds_python(t: Type) -> bool:
+    """Whether an integer type is as wide as a kernel's Python integers."""
+    return isinstance(t, Weak) or t.itemsize == 8

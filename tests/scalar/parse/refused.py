@@ -315,7 +315,7 @@ def variadic(*args):
 
 
 def rounding(x):
-    return round(x, 2)
+    return round(x, -2)
 
 
 def reduction(x):
@@ -361,7 +361,7 @@ CASES = [
     (uses_bad_default, "'default of y' is a NoneType"),
     (a_global, "'TABLE' is a dict"), (none, "'EMPTY' is a NoneType"),
     (a_function_as_value, "got a function"), (is_operator, "is is not part"),
-    (matmul, "operator @"), (variadic, r"\*args"), (rounding, "rint takes 1"),
+    (matmul, "operator @"), (variadic, r"\*args"), (rounding, "got -2; write round"),
     (reduction, r"np.sum\(\) is not part"), (recursive, "calls itself"),
     (recursive_func.pyfunc, "calls itself"),
 ]

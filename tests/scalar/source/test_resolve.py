@@ -100,7 +100,7 @@ def test_names_in_definitions():
     names = Vocabulary()
     assert names["sigmoid"] == Operation("sigmoid")
     assert names["where"] == Operation("select")
-    assert names["round"] == Operation("rint")
+    assert names["round"] == Operation("round")
     assert names["uint64"] == Operation("cast", "uint64")
     assert names["inf"] == math.inf
     assert names["range"] is range

@@ -205,9 +205,21 @@ def test_casts():
     got = evaluate(t, np.float32(-2.7))
     assert [g.item() for g in got] == [-2, float(np.float32(-2.7)), True, -2,
                                        float(np.float16(-2.7))]
-    assert typed(f, U1).results[:2] == (U1, F8)
+    assert typed(f, U1).results[:2] == (I8, F8)
+    assert typed(f, U8).results[0] == U8  # which int64 does not hold
     t = typed(lambda x: x*int(x), F4)
     assert t.results == (F4,)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u8", "f4", "f2"])
+@pytest.mark.parametrize("decimals", [None, 0, 2])
+def test_rounding_is_numpys(dtype, decimals):
+    """Integers stay; Python's `round` of NumPy's numbers, too."""
+    x = np.array([1.236, 0.5, 2.5, 3.45], dtype)
+    f = (lambda x: round(x)) if decimals is None else lambda x: round(x, decimals)
+    t = typed(f, x.dtype)
+    assert t.results == (x.dtype,)
+    np.testing.assert_array_equal(evaluate(t, x)[0], np.round(x, decimals or 0))
 
 
 def test_known_branches_and_selections_are_decided():
