@@ -80,11 +80,11 @@ def _checked_exponent(y: Any) -> Any:
     if isinstance(y, Traced):
         y.record_check(_checked_exponent)
         return y
-    large = y >= 2**63 if is_number(y) else dtype_of(y).kind == "u"
-    what = "is 2**63 or more" if large else "is negative"
+    what = "is 2**63 or more" if is_number(y) and y > 0 else "is negative"
     problem = f"power: 'y' {what} and 'x' an integer"
     if not is_number(y):
-        return check_range(y, 0, 2**63, problem, way_out, name="y")
+        return y if dtype_of(y).kind == "u" else check_range(
+            y, 0, 2**63, problem, way_out, name="y")
     if not 0 <= y < 2**63:
         raise RangeError(f"{problem}: got {y}, expected an exponent of at least 0, "
                          f"below 2**63; {way_out}")

@@ -84,7 +84,7 @@ template <class T> NBF_DEVICE T shift_right(T a, T by) {
   return shifts(by) ? static_cast<T>(a >> by) : 0;
 }
 
-template <class T> NBF_DEVICE T integer_power(T a, int64_t n) {
+template <class T, class N> NBF_DEVICE T integer_power(T a, N n) {
   T result = n >= 0 ? 1 : 0;
   for (; n > 0; n >>= 1) {
     if (n & 1) result = mul(result, a);

@@ -153,7 +153,8 @@ class Operations(Accesses):
             exponent[0]).real)) <= 64
         if not is_integer(t) and not (known and isinstance(exponent[1], Weak)):
             return self.elementary(replace(s, op="pow"), args)
-        self.emit(op, (self.coerce(base, t), self.coerce(exponent, INT64)), t,
+        whole = UINT64 if exponent[1] == UINT64 else INT64
+        self.emit(op, (self.coerce(base, t), self.coerce(exponent, whole)), t,
                   name=s.results[0])
         return None
 
