@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -56,6 +57,11 @@ def parse_parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
 
 @lru_cache(maxsize=1024)
 def _parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
+    core = re.search(r"\w+\([^)]*\)?", text)
+    if core:
+        raise DefinitionError(
+            f"'{what}': {core.group()!r} has core dimensions, as of a gufunc; expected "
+            "a type and a name: use nf.row or nf.reduction along an axis, or 'raw T x'")
     parts = [p.strip() for p in text.split(",")] if text.strip() else []
     return tuple(_parameter(p, what) for p in parts)
 

@@ -149,3 +149,10 @@ def test_pairs_of_structs(device):
         weighted.bwd[1, 3](nf.Dual(p, {"x": dx, "w": dw}), (y, dy))
     with pytest.raises(KernelTypeError, match="the fields x, w, scale, got float"):
         weighted.bwd[1, 3](nf.Dual(p, 1.0), (y, dy))
+
+
+@pytest.mark.parametrize("text", ["T(i) x", "T w, T(m, n) x"])
+def test_core_dimensions_of_a_parameter(text):
+    """CuPy's newest kernels are gufuncs by these."""
+    with pytest.raises(DefinitionError, match=r"core dimensions.*nf.row"):
+        nf.ElementwiseKernel(text, "T y", "y = 0")
