@@ -80,7 +80,7 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if target.kind == "b":
         return f"({text} != {literal(source, 0)})"
     if source.kind == "c" and target.kind != "c":
-        text = f"{text}.real"
+        source, text = np.empty(0, source).real.dtype, f"{text}.real"
     # Through a signed type that holds it, a float out of range wraps around on every
     # machine; a direct conversion is undefined.
     if source.kind == "f" and target.kind in "iu" and target.name != "uint64":

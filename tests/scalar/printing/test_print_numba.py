@@ -229,6 +229,14 @@ def test_casts(source, target):
     np.testing.assert_array_equal(oracle, a.astype(target))
 
 
+def test_the_real_part_of_a_complex_number_wraps_around_in_a_cast():
+    a = np.array([-3.5 + 1j, 1e10 - 2j])
+    ((got, oracle),) = both(lambda x: np.uint32(x), a)
+    expected = a.real.astype(np.int64).astype(np.uint32)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(oracle, expected)
+
+
 def test_a_raw_array_is_indexed_with_its_strides():
     def reverse(table, i, j):
         return load(table, i, j)*2
