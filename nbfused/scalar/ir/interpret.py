@@ -232,6 +232,8 @@ def _cast(a: Any, attr: str) -> Any:
         return a if a.dtype in (np.int64, np.uint64) else a.astype(np.int64)
     if attr == "float":
         return a if a.dtype.kind in "fc" else a.astype(np.float64)
+    if attr == "complex":
+        return a if a.dtype.kind == "c" else a.astype(np.complex128)
     target = dtype_named(attr)
     if a.dtype.kind == "c" and target.kind not in "bc":
         a = a.real

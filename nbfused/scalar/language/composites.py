@@ -99,9 +99,11 @@ return top + log1p(exp2(gap))/0.6931471805599453
         exact="log(2**a + 2**b)/log(2)")
 
 compose("degrees", "a", "return 57.29577951308232*a", "57.29577951308232",
-        rule="degrees", doc="Radians in degrees.", exact="a*180/pi", points=EVERYWHERE)
+        rule="degrees", aliases=(np.rad2deg,), doc="Radians in degrees.",
+        exact="a*180/pi", points=EVERYWHERE)
 compose("radians", "a", "return 0.017453292519943295*a", "0.017453292519943295",
-        rule="radians", doc="Degrees in radians.", exact="a*pi/180", points=EVERYWHERE)
+        rule="radians", aliases=(np.deg2rad,), doc="Degrees in radians.",
+        exact="a*pi/180", points=EVERYWHERE)
 
 compose("silu", "a", "return a*sigmoid(a)", "sigmoid(a) + y*(1.0 - sigmoid(a))",
         doc="``a*sigmoid(a)``, also named swish; NaN at -inf.",
@@ -210,7 +212,7 @@ SINC_SLOPE = (
 compose("sinc", "a", """
 return select(a == 0.0, 1.0, sinpi(a)/(3.141592653589793*select(a == 0.0, 1.0, a)))
 """, f"select(abs(a) < 0.05, {SINC_SLOPE}, (cospi(a) - y)/select(a == 0.0, 1.0, a))",
-        real=True, on_complex="complex_sinc",
+        aliases=(np.sinc,), real=True, on_complex="complex_sinc",
         doc="``sin(pi*a)/(pi*a)``, 1 at 0; NaN at inf and -inf.",
         exact="sincpi(a)", points=(-2.3, -0.4, 0.0, 1e-3, 1.7, 30.25))
 
@@ -235,7 +237,7 @@ else:
     s = e*(s/sqrt(6.283185307179586*x))*e
 """
 compose("i0", "a", _BESSEL.format(first="1.0 + 0.0*x", order=0, square=0.0)
-        + "return s", "i1(a)", real=True,
+        + "return s", "i1(a)", aliases=(np.i0,), real=True,
         doc="The modified Bessel function of the first kind of order 0.",
         exact="besseli(0, a)", points=(-2.3, 0.0, 0.4, 29.0, 31.0))
 compose("i1", "a", _BESSEL.format(first="0.5*x", order=1, square=4.0)

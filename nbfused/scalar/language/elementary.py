@@ -297,8 +297,8 @@ _function("ceil", "The smallest integer that is not below `a`.",
           None, numba="np.ceil", cuda="libdevice.ceil", passes=DISCRETE,
           cost=1)
 _function("trunc", "The integer next to `a` towards 0.",
-          None, numba="np.trunc", cuda="libdevice.trunc", passes=DISCRETE,
-          cost=1)
+          None, aliases=(np.fix,), numba="np.trunc", cuda="libdevice.trunc",
+          passes=DISCRETE, cost=1)
 _function("rint", "The nearest integer, the even one of two.",
           None, numba="np.rint",
           cuda="libdevice.rint", c=("rint", "nearbyint"), torch=("round",), real=True,

@@ -35,12 +35,30 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     name = getattr(target, "__nbfused_form__", None)
     if isinstance(name, str):
         return FORMS.get(name) or _STATIC[name], target.attr
+    if target is float and _texts(node):
+        return _float_of_text, ""
     hashable = getattr(type(target), "__hash__", None) is not None
     found = _BUILTINS.get(target) if hashable else None
     several = len(node.args) != 1 or isinstance(node.args[0], ast.Starred)
     if found is not None and target in _EXTREMES and several:
         return None  # an operation
     return None if found is None else (found, "")
+
+
+def _texts(node: ast.Call) -> bool:
+    """Whether a call takes one text and nothing else."""
+    return len(node.args) == 1 and not node.keywords and \
+        isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+
+
+def _float_of_text(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
+    """``float("inf")``, a number as Python reads it."""
+    text = ast.literal_eval(node.args[0])
+    try:
+        return literal(float(text))
+    except ValueError:
+        raise scope.error(node, f"float() of {text!r} is no number; expected digits, "
+                                "'inf', '-inf' or 'nan'") from None
 
 
 def _len(scope: Scope, node: ast.Call, attr: str, stem: str) -> Values:
@@ -155,7 +173,7 @@ _EXTREMES = (min, max)
 _BUILTINS: dict[Any, Form] = {
     len: _len, sum: _sum, min: _extremum("min"), max: _extremum("max"),
     all: _logical(ast.And(), True), any: _logical(ast.Or(), False), tuple: _tuple,
-    list: _list, divmod: _divmod, np.angle: _angle, print: _print,
+    list: _list, divmod: _divmod, np.divmod: _divmod, np.angle: _angle, print: _print,
     np.zeros: _allocation, np.empty: _allocation, np.ones: _allocation,
     np.array: _allocation, np.zeros_like: _allocation, enumerate: _loop_only,
     zip: _loop_only, reversed: _loop_only, range: _loop_only, buffer: _buffer,

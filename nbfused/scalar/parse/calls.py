@@ -38,7 +38,7 @@ from .closures import Closure, Outside, signature_of
 from .composite.parts import Part
 from .composite.structs import build_struct, is_struct_class, replace_fields
 from .composite.vectors import has_vector, vector_call
-from .elements import call_method, checked_index
+from .elements import call_method, checked_index, dtype_text
 from .inlining import inline, inline_closure
 from .names import method_owner, outside_value, resolve_callee, static_object
 from .scope import ExpressionParser, Scope
@@ -54,7 +54,9 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
     form = form_of(target, node)
     if form is not None:
         return form[0](scope, node, form[1], stem)
-    args, keywords = parse_arguments(scope, node)
+    named = None if owner is None else dtype_text(node)
+    args, keywords = parse_arguments(scope, node) if named is None else (
+        (Outside(named),), {})
     if is_struct_class(target):
         return build_struct(scope, node, target, args, keywords)
     if isinstance(owner, Struct) and not args and _method(node) == "_replace":

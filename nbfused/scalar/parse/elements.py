@@ -18,7 +18,8 @@ from .composite.vectors import load_element, rows_of, store_element
 from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NOT_INDEXED", "NUMBER_METHODS",
-           "array_property", "call_method", "checked_index", "choose", "field_number",
+           "array_property", "call_method", "checked_index", "choose", "dtype_text",
+           "field_number",
            "parse_index", "part_at", "position", "wrapped"]
 
 #: Elements of a local array at most: a dynamic index selects among all of them.
@@ -225,13 +226,25 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
     return found
 
 
+def dtype_text(node: ast.Call) -> Any:
+    """The dtype that a method is given by its name, a text; None if it is not."""
+    if not (isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DTYPES and
+            len(node.args) == 1 and isinstance(node.args[0], ast.Constant)):
+        return None
+    text: Any = node.args[0].value
+    try:
+        return np.dtype(text)
+    except TypeError:
+        return text
+
+
 def _dtype_named(scope: Scope, node: ast.Call, args: list[Values]) -> str:
     """The name of the dtype that is the only argument of a method."""
     target = getattr(args[0], "target", None) if len(args) == 1 else None
     op = operation(target.type if isinstance(target, np.dtype) else target)
     if op is None or op.op != "cast":
         raise scope.error(node, f"{ast.unparse(node.func)}() takes a dtype, as "
-                                "np.int32")
+                                "np.int32 or 'int32'")
     return np.dtype(op.attr).name if op.attr in ("bool", "int", "float") \
         else str(op.attr)
 

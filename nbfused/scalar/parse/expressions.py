@@ -14,6 +14,7 @@ from ..source.structure import Local, Values, Vector, rebuild
 from .branches import merge, short_circuit
 from .composite.vectors import combined, negated
 from .scope import ExpressionParser, Scope
+from .sequences import static_items
 
 __all__ = ["EXPRESSIONS", "operate"]
 
@@ -92,6 +93,8 @@ def _parse_unary(scope: Scope, node: ast.UnaryOp, stem: str) -> Values:
 
 def _parse_comparison(scope: Scope, node: ast.Compare, stem: str) -> Values:
     """Parse ``a < b < c`` as ``a < b and b < c``, with `b` computed once."""
+    if isinstance(node.ops[0], (ast.In, ast.NotIn)) and len(node.ops) == 1:
+        return _membership(scope, node, stem)
     left = scope.value(node.left)
     found: Value | None = None
     for op, right in zip(node.ops, node.comparators, strict=True):
@@ -113,6 +116,22 @@ def _parse_comparison(scope: Scope, node: ast.Compare, stem: str) -> Values:
         left = shared[1]
     assert found is not None
     return found
+
+
+def _membership(scope: Scope, node: ast.Compare, stem: str) -> Values:
+    """Parse ``a in (b, c)``: whether `a` equals one of the items."""
+    left, items = scope.value(node.left), static_items(scope, node.comparators[0])
+    found: Value = literal(False)
+    for item in items:
+        same = scope.emitter.emit("eq", left, scope.number(node, item))
+        found = short_circuit(scope, ast.Or(), found, partial(_itself, same))
+    if isinstance(node.ops[0], ast.In):
+        return found
+    return scope.emitter.emit("logical_not", found, stem=stem)
+
+
+def _itself(value: Value) -> Value:
+    return value
 
 
 def _parse_boolean(scope: Scope, node: ast.BoolOp, stem: str) -> Values:

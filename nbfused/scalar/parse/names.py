@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import numpy as np
+
 from ..ir.nodes import Literal, Value
+from ..language.library import WRITTEN
 from ..source.phrases import ALLOWED, nearest
 from ..source.resolve import freeze, function_of, operation, python_function
 from ..source.structure import Records, Struct, Values, Vector
@@ -62,18 +65,23 @@ def resolve(scope: Scope, node: ast.expr) -> Any:
         if not hasattr(owner, node.attr):
             raise scope.error(node, f"{ast.unparse(node.value)!r} has no attribute "
                                     f"{node.attr!r}{nearest(owner, node.attr)}")
-        return getattr(owner, node.attr)
+        return _written(getattr(owner, node.attr))
     if not isinstance(node, ast.Name):
         raise scope.error(node, f"only a function's name can be called. {ALLOWED}")
     if node.id in scope.env or node.id in scope.assigned:
         raise scope.error(node, f"{node.id!r} is a number here, not a function or "
                                 "module")
     try:
-        return scope.outside[node.id]
+        return _written(scope.outside[node.id])
     except KeyError:
         raise scope.error(node, f"name {node.id!r} is not defined; assign it, or "
                                 f"give it with nf.specialize(f, {node.id}=...)"
                           ) from None
+
+
+def _written(target: Any) -> Any:
+    """`target`, or what stands for a library's function in the scalar language."""
+    return WRITTEN.get(id(target), target)
 
 
 def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:
@@ -83,6 +91,9 @@ def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:
         root = root.value
     if isinstance(root, ast.Name) and root.id not in scope.env:
         return outside_value(scope, node, resolve(scope, node), ast.unparse(node))
+    limit = _limit(scope, node)
+    if limit is not None:
+        return limit
     owner, emitter = scope.values(node.value), scope.emitter
     if isinstance(owner, Vector):
         return swizzled(scope, node, owner)
@@ -106,6 +117,22 @@ def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:
         "a number has no attribute"
     raise scope.error(node, f"{what} {node.attr!r} here; a complex number has real "
                             "and imag, an array has shape, size and ndim")
+
+
+def _limit(scope: Scope, node: ast.Attribute) -> Values | None:
+    """``np.finfo(np.float32).eps``: a number that a dtype has, known now."""
+    call = node.value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and
+            call.func.attr in ("finfo", "iinfo") and len(call.args) == 1
+            and method_owner(scope, call.func) is None):
+        return None
+    kind = resolve(scope, call.func)
+    try:
+        dtype = np.dtype(resolve(scope, call.args[0]))
+        found = freeze(getattr(kind(dtype), node.attr))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise scope.error(node, f"{ast.unparse(node)}: {error}") from None
+    return found
 
 
 def thread_position(scope: Scope, name: str) -> Value:

@@ -255,7 +255,7 @@ class _Printer:
 
     def cast(self, s: Let) -> str:
         attr = str(s.attr)
-        known = {"int", "float", "bool"}
+        known = {"int", "float", "complex", "bool"}
         text = attr if attr in known else "ml_dtypes.bfloat16" if attr == "bfloat16" \
             else f"np.{attr}"
         return f"{text}({self.bare(s.args[0])})"

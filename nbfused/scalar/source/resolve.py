@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -28,8 +29,11 @@ __all__ = ["RAW", "Operation", "Vocabulary", "apply", "arity", "freeze", "functi
 _NAMES: Mapping[int, str] = {
     **{id(o.implementation): o.name for o in OPS.values() if o.definition is None},
     **{id(alias): o.name for o in OPS.values() for alias in o.aliases},
-    id(math.fabs): "fabs", id(math.pow): "math_pow", id(np.fabs): "fabs",
+    id(math.fabs): "fabs", id(math.pow): "math_pow",
+    id(math.hypot): "math_hypot", id(np.fabs): "fabs",
     id(np.clip): "clip"}
+#: The attribute of a function of `cmath`: of complex numbers, whatever it is given.
+_COMPLEX = "complex"
 _CASTS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool"}
 _CAST_NAMES = frozenset({*_CASTS.values(), *DTYPES})
 
@@ -40,7 +44,8 @@ _MOST_DECIMALS = 10
 
 #: The operations on raw arrays take as many operands more as there are dimensions.
 RAW = frozenset({"load", "atomic_add", "store"})
-_ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2, "clip": 3}
+_ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2,
+          "math_hypot": 1, "clip": 3}
 
 
 @record(frozen=True)
@@ -75,6 +80,8 @@ def operation(target: Any) -> Operation | None:
     op = own if isinstance(own, str) else _foreign(target)
     if op is None:
         return None
+    if target is getattr(cmath, getattr(target, "__name__", ""), None):
+        return Operation(op, _COMPLEX)
     ordering = isinstance(target, np.ufunc) and op in OPS and OPS[op].ordering
     return Operation(op, NUMPY if ordering else None)
 
@@ -82,7 +89,8 @@ def operation(target: Any) -> Operation | None:
 def _foreign(target: Any) -> str | None:
     """The operation that a function of the builtins, `math` or NumPy is."""
     name = getattr(target, "__name__", "")
-    by_name = isinstance(target, np.ufunc) or target is getattr(math, name, None)
+    by_name = isinstance(target, np.ufunc) or any(
+        target is getattr(module, name, None) for module in (math, cmath))
     op = _NAMES.get(id(target), name if by_name else "")
     return op if op in OPS or op in _FORMS else None
 
@@ -154,6 +162,9 @@ def apply(emitter: Emitter, target: Operation, args: tuple[Value, ...], *,
     TypeError
         The number of arguments does not fit.
     """
+    if target.attr == _COMPLEX:
+        args = tuple(emitter.emit("cast", a, attr="complex") for a in args)
+        target = Operation(target.op)
     form = None if target.attr == NUMPY else _FORMS.get(target.op)
     if form is not None and (value := form(emitter, args, stem)) is not None:
         return value
@@ -195,14 +206,25 @@ def _math_power(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
     return apply(e, Operation("pow"), (base, args[1]), stem=stem) or None
 
 
+def _math_hypot(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    """The length of a vector of any number of coordinates."""
+    if len(args) > 1:
+        return _folded("hypot")(e, args, stem)
+    return _fabs(e, args, stem)
+
+
 def _logarithm(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
     if len(args) != 2:
         return None
     return e.emit("div", e.emit("log", args[0]), e.emit("log", args[1]), stem=stem)
 
 
+def _complex(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    return e.emit("cast", *args, attr="complex", stem=stem) if len(args) == 1 else None
+
+
 def _round(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
-    """To a number of decimals, as NumPy does it for floats of every size."""
+    """Round to a number of decimals, as NumPy does it for floats of every size."""
     if len(args) != 2:
         return None
     decimals = args[1]
@@ -251,8 +273,9 @@ def _bitwise(logical: str) -> Form:
 
 
 _FORMS: dict[str, Form] = {
-    "pow": _power, "math_pow": _math_power, "log": _logarithm, "clip": _clip,
-    "round": _round, "fabs": _fabs, "max": _folded("max"), "min": _folded("min"),
+    "pow": _power, "math_pow": _math_power, "math_hypot": _math_hypot,
+    "log": _logarithm, "clip": _clip, "complex_from": _complex, "round": _round,
+    "fabs": _fabs, "max": _folded("max"), "min": _folded("min"),
     "and": _bitwise("logical_and"), "or": _bitwise("logical_or"),
     "xor": _bitwise("ne"), "invert": _bitwise("logical_not"),
 }

@@ -227,6 +227,8 @@ def _cast_target(attr: str, t: Type) -> Type:
         floating = t.kind in ("float", "complex") if isinstance(t, Weak) else \
             t.kind in "fc" or t.kind not in "biu"
         return t if floating else Weak("float")
+    if attr == "complex":
+        return t if t.kind in ("c", "complex") else Weak("complex")
     return dtype_named(attr)
 
 

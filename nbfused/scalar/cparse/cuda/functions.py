@@ -12,9 +12,10 @@ import numpy as np
 
 from ....support.records import record
 from ...ir.nodes import Function
+from ...language.library import gamma, remainder, signbit
 from ...language.threads import atomic
 from ...language.vocabulary import OPS, Op
-from ...parse.functions import parse_definition
+from ...parse.functions import parse, parse_definition
 from ...source.resolve import Operation
 from .bessel import BESSEL
 from .special import SPECIAL
@@ -65,11 +66,6 @@ _DEFINED = {
     "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
     "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
     "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
-    "remainder":  # fmod is exact, and what is left is below 2 |y|
-        "def remainder(x, y):\n    p = abs(y)\n    a = abs(fmod(x, p + p))\n"
-        "    b = a - p if a + a > p else a\n"
-        "    c = b - p if a + a > p and b + b >= p else b\n"
-        "    return c * copysign(1.0, x)",
     "cyl_bessel_i0": "def cyl_bessel_i0(x): return i0(x)",
     "cyl_bessel_i1": "def cyl_bessel_i1(x): return i1(x)",
 }
@@ -180,6 +176,8 @@ def function_table() -> Mapping[str, CFunction]:
     """Every function by its name in C."""
     found = {name: CFunction(Operation(op.name), op.arity, _rule(name, op))
              for op in OPS.values() for name in op.c}
+    found |= {name: CFunction(f := parse(written), len(f.params))
+              for name, written in (("tgamma", gamma), ("remainder", remainder))}
     defined: dict[str, Function] = {}
     for name, text in {**_DEFINED, **SPECIAL, **BESSEL}.items():
         function = defined[name] = parse_definition(text, **defined)
@@ -192,8 +190,7 @@ def function_table() -> Mapping[str, CFunction]:
     found |= {n: CFunction(f := parse_definition(text), len(f.params), "float64"
                            if n.startswith("__d") else "float32")
               for n, text in _FORMULAS.items()}
-    signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
-    found["signbit"] = CFunction(signbit, 1, "bool")
+    found["signbit"] = CFunction(parse(signbit), 1, "bool")
     polar = parse_definition("def polar(r, t): return r * cos(t) + 1j * (r * sin(t))")
     found["polar"] = CFunction(polar, 2, "polar")
     parts = {"norm": "return x.real * x.real + x.imag * x.imag",

@@ -10,27 +10,6 @@ from collections.abc import Mapping
 
 __all__ = ["SPECIAL"]
 
-# Stirling's series from 20 on, its power in two factors that do not overflow; below,
-# what the recurrence divides by; the reflection formula on the left.
-_GAMMA = """
-    def tgamma(x):
-        t = abs(x)
-        big = min(t, 200.0)
-        steps = 1.0
-        for k in range(20):
-            below = big < 20.0
-            steps = steps * (big if below else 1.0)
-            big = big + (1.0 if below else 0.0)
-        r = 1.0 / (big * big)
-        series = (1.0 / 12.0 - r * (1.0 / 360.0 - r * (1.0 / 1260.0 - r * (
-            1.0 / 1680.0 - r / 1188.0)))) / big
-        half = big ** (0.5 * big - 0.25)
-        found = 2.5066282746310002 * half * exp(-big) * half * exp(series) / steps
-        left = -3.141592653589793 / (t * sinpi(t) * found)
-        return 1.0 / x if t < 1e-300 else x if t > 200.0 and x > 0.0 else (
-            found if x > 0.0 else left if x != floor(x) else (t - t) / (t - t))
-"""
-
 # exp(x*x) in two factors, the first of them exact; an asymptotic series from 9 on.
 _ERFCX = """
     def erfcx(x):
@@ -91,7 +70,7 @@ _ERFCINV = """
 #: Definitions by their names in C; each may call those before it, of which what begins
 #: with an underscore is no function of CUDA's.
 SPECIAL: Mapping[str, str] = {
-    "_tail": _TAIL, "_middle": _MIDDLE, "tgamma": _GAMMA, "erfcx": _ERFCX,
-    "erfinv": _ERFINV, "erfcinv": _ERFCINV,
+    "_tail": _TAIL, "_middle": _MIDDLE, "erfcx": _ERFCX, "erfinv": _ERFINV,
+    "erfcinv": _ERFCINV,
     "normcdfinv": "def normcdfinv(x): return -1.4142135623730951 * erfcinv(2.0 * x)",
 }

@@ -15,10 +15,8 @@ _FUNCTIONS = {
     "sincos": ("void", "T* s, T* c", "*s = sin(x); *c = cos(x);"),
     "sincospi": ("void", "T* s, T* c", "*s = sinpi(x); *c = cospi(x);"),
     "modf": ("T", "T* whole", """
-        T t = trunc(x);
-        *whole = t;
-        T rest = isinf(x) ? (T)0 : x - t;
-        return copysign(rest, x);"""),
+        *whole = trunc(x);
+        return isinf(x) ? copysign((T)0, x) : fmod(x, (T)1);"""),
     "frexp": ("T", "int* exponent", f"""
         double y = x;
         int k = 0;
