@@ -21,7 +21,7 @@ from .text.divisions import Divided, divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
-from .text.reuse import is_cheap, is_scalar, is_straight
+from .text.reuse import is_cheap, is_straight
 from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
@@ -192,11 +192,10 @@ def _run(point: str, names: Sequence[str], serial: bool, costly: bool,
 
 
 def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:
-    """Whether operands of 16 bits lie apart, and LLVM has vectors for the function."""
-    function = typed.function
-    straight = "raw" not in typed.kinds and is_straight(function)
-    return straight and not is_scalar(function) and any(
-        o.code in ("s", "t") and o.dtype.itemsize == 2 for o in frame.operands)
+    """Whether operands of 16 bits lie apart, and the function has no branches."""
+    straight = "raw" not in typed.kinds and is_straight(typed.function)
+    return straight and any(o.code in ("s", "t") and o.dtype.itemsize == 2
+                            for o in frame.operands)
 
 
 def _nest(frame: Frame, run: Sequence[str], boxes: int, whole: Sequence[str],

@@ -19,7 +19,7 @@ from ...scalar.printing.numba import cast, decode, encode, literal, statements
 from ...scalar.typing.types import Typed, compute_dtype
 from .function_names import CALLS
 from .lines import indented, inlined, local, loop, packed
-from .reuse import is_cheap, is_scalar, is_straight
+from .reuse import is_cheap, is_straight
 
 __all__ = ["Fold"]
 
@@ -57,7 +57,6 @@ class Fold:
                  merge: Typed, element: Typed, vector: int) -> None:
         self.tag = tag
         self._straight = is_straight(element) and is_cheap(merge)
-        self._scalar = is_scalar(element)
         # A maximum asks whether its first operand is NaN: of an element that is known
         # before the state.
         self._extreme = [s.op for s in merge.function.body.statements
@@ -150,9 +149,8 @@ class Fold:
     def _loop(self, function: str, lanes: str, names: Sequence[str],
               masked: bool = False) -> str:
         name = f"{self.tag}_{function}"
-        width = 0 if self._scalar and function in ("lane", "rest") else self.width
         return loop(name, "0", lanes, names, masked=masked) if lanes else \
-            f"for_lanes({name}, {self.lanes}, {width}, {packed(names)})"
+            f"for_lanes({name}, {self.lanes}, {self.width}, {packed(names)})"
 
     def segment(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that fold ``n`` elements into the second level."""

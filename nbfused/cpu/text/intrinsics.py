@@ -6,6 +6,7 @@ never imports Numba.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,9 +35,16 @@ _TRUE = ir.Constant(ir.IntType(1), 1)
 _MASKED: Marks = (("llvm.loop.vectorize.predicate.enable", _TRUE),)
 
 #: What makes it vectorise where it overrates the cost of masked loads, as of strided
-#: halves (benchmarks/notes/cpu.md#strided-elements).  It warns on the terminal if it
-#: cannot.
+#: halves (benchmarks/notes/cpu.md#strided-elements).
 _VECTORS: Marks = (("llvm.loop.vectorize.enable", _TRUE),)
+
+#: Marks that ask for vectors: LLVM says on the terminal if it cannot.
+_ASKING = ("llvm.loop.vectorize.enable", "llvm.loop.vectorize.width",
+           "llvm.loop.interleave.count")
+
+#: A function of the C library's that LLVM text calls, and LLVM knows no vectors of.
+_C_FUNCTION = re.compile(
+    r'^declare .*@(?!"?(?:llvm\.|(?:sqrt|a(?:cos|sin|tan2?))f?\b))', re.MULTILINE)
 
 #: How many vectors LLVM puts side by side at most.
 _INTERLEAVED = 16
@@ -87,8 +95,8 @@ def forget_functions() -> None:
 
 
 def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
-               values: Sequence[Any]) -> None:
-    """Emit a call of a kernel's function, to be inlined.
+               values: Sequence[Any]) -> bool:
+    """Emit a call of a kernel's function, inlined; whether it calls the C library's.
 
     Calling its dispatcher instead would make machine code of it for nobody's use, which
     takes as long as the kernel itself.  Such functions return nothing and never raise.
@@ -101,6 +109,7 @@ def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
     found = known[signature]
     context.active_code_library.add_linking_library(found.library)
     context.call_internal_no_propagate(builder, found.fndesc, signature, values)
+    return _C_FUNCTION.search(found.library.get_llvm_str()) is not None
 
 
 def _signature(*args: Any) -> Any:
@@ -184,8 +193,9 @@ def _parallel_for(rolled: bool = False, masked: bool = False,
             unpacked = cgutils.unpack_tuple(builder, packed)
             inner = _signature(types.int64, *args.types)
 
-            def each(i: Any) -> None:
-                _emit_call(context, builder, signature.args[0], inner, [i, *unpacked])
+            def each(i: Any) -> bool:
+                return _emit_call(context, builder, signature.args[0], inner,
+                                  [i, *unpacked])
 
             if masked and apart:
                 whole = builder.add(first, builder.and_(
@@ -206,11 +216,8 @@ def _parallel_for(rolled: bool = False, masked: bool = False,
 def _side_by_side(lanes: int, width: int) -> Marks:
     """Marks of a loop over so many lanes that is vectors of `width`, and no loop.
 
-    LLVM would unroll short loops before it can vectorise them.  A width of 0 asks for
-    no vectors: it writes to the terminal where it is asked and cannot.
+    LLVM would unroll short loops before it can vectorise them.
     """
-    if not width:
-        return _ROLLED
     width = max(min(lanes, width), lanes // _INTERLEAVED)
     i32 = ir.IntType(32)
     return (*_ROLLED, ("llvm.loop.vectorize.width", i32(width)),
@@ -278,7 +285,8 @@ def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
     i = builder.phi(_I64)
     i.add_incoming(first, entry)
     known = {id(x) for block in function.blocks for x in block.instructions}
-    body(i)
+    if body(i):
+        marks = [m for m in marks if m[0] not in _ASKING]
     calls = [x for block in function.blocks for x in block.instructions
              if isinstance(x, ir.CallInstr) and id(x) not in known]
     step = builder.add(i, _I64(1), flags=("nsw",))

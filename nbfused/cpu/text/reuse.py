@@ -22,14 +22,11 @@ from ...scalar.ir.nodes import (
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
 
-__all__ = ["costly_value", "is_cheap", "is_scalar", "is_straight",
+__all__ = ["costly_value", "is_cheap", "is_straight",
            "substitute_trees", "vector_bytes", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
-
-#: Operations that the C library computes: there are no vectors of them.
-_SCALAR = frozenset({"lgamma"})
 
 
 class _Expressions:
@@ -74,12 +71,6 @@ def is_cheap(typed: Typed) -> bool:
 def is_straight(typed: Typed) -> bool:
     """Whether a function has neither branches nor loops."""
     return all(isinstance(s, Let) for s in typed.function.body.statements)
-
-
-def is_scalar(typed: Typed) -> bool:
-    """Whether a function has an operation that LLVM has no vectors for."""
-    return any(isinstance(s, Let) and s.op in _SCALAR
-               for s in walk(typed.function.body))
 
 
 def vector_bytes(*functions: Typed) -> int:
