@@ -123,14 +123,22 @@ def refuse_choice(scope: Scope, node: ast.AST, name: str, *values: Values) -> No
                                 "loop; write an access to each array")
 
 
-def refuse_alias(scope: Scope, node: ast.AST, name: str,
-                 env: Mapping[str, Values]) -> None:
+def refuse_alias(scope: Scope, node: ast.AST, name: str, env: Mapping[str, Values],
+                 changed: Sequence[Values] | None = None) -> None:
     """Refuse to change a local array that has another name in `env` as well.
 
     In Python both names would see the change; here each name has values of its own.
+    So it is with an array in two places of one, if it may be among the `changed`.
     Nothing is changed any more after a return, and its caller sees no other name.
     """
-    mine = {id(v) for v in locals_in(env[name])} if name != RESULT else set()
+    all_mine = list(locals_in(env[name])) if name != RESULT else []
+    mine = set(map(id, all_mine))
+    for part in all_mine if changed is None else changed:
+        if sum(part is other for other in all_mine) > 1:
+            raise scope.error(node, f"{name!r} has one local array in two places, of "
+                                    "which Python would change both; make each anew, "
+                                    "as nf.local((2, 3)) and [[0.0]*3 for _ in "
+                                    "range(2)] do, or copy it by list()")
     for other, values in env.items() if mine else ():
         if other not in (name, RESULT) and mine & {id(v) for v in locals_in(values)}:
             raise scope.error(node, f"{name!r} and {other!r} are the same local "

@@ -10,7 +10,14 @@ from typing import Any
 from ..ir.nodes import Literal, Value, literal
 from ..source.phrases import ALLOWED, phrase
 from ..source.resolve import Operation, apply
-from ..source.structure import Local, Values, Vector, rebuild
+from ..source.structure import (
+    Local,
+    Values,
+    Vector,
+    immutable,
+    locals_in,
+    rebuild,
+)
 from .branches import merge, short_circuit
 from .composite.vectors import combined, negated
 from .scope import ExpressionParser, Scope
@@ -152,6 +159,9 @@ def _parse_ternary(scope: Scope, node: ast.IfExp, stem: str) -> Values:
     with scope.region() as (orelse, _):
         b = scope.values(node.orelse)
     (merged,) = merge(scope, node, truth, (then, orelse), {stem: (a, b)})
+    named = {id(v) for held in scope.env.values() for v in locals_in(held)}
+    if any(id(v) in named for side in (a, b) for v in locals_in(side)):
+        return immutable(merged)  # in Python it is an array of that name
     return merged
 
 

@@ -201,11 +201,22 @@ def divided(x, y):
     return q, r
 
 
+def rows_that_move(x, y):
+    rows = [[x, 1.0], [y, 2.0], [x * y, 3.0]]
+    for last in (2, 1):
+        for k in range(last):
+            if rows[k][0] > rows[k + 1][0]:
+                rows[k], rows[k + 1] = rows[k + 1], rows[k]
+    rows[1][0] += 0.5
+    chosen = rows[0] if x > y else rows[2]
+    return rows[0][0], rows[1][0], rows[2][1], chosen[1]
+
+
 PROGRAMS = [
     constant_index, variable_index, returned_early, negative_variable, two_axes,
     globals_by_index, filled_in_branches, carried_while, swapped, sliced, passed_on,
     broken_out, returned_out, zipped, comprehensions, inner, functions_as_values,
-    divided, repeated,
+    divided, repeated, rows_that_move,
 ]
 
 

@@ -137,6 +137,34 @@ def array_method(x):
     return v[0]
 
 
+def one_row_twice(x):
+    v = [[0.0] * 2] * 2
+    v[0][0] = x
+    return v[1][0]
+
+
+def one_row_twice_in_a_loop(x):
+    v = [[0.0, 1.0], [2.0, 3.0]]
+    v[1] = v[0]
+    for k in range(2):
+        v[0][k] += x
+    return v[1][0]
+
+
+def a_row_that_is_placed(x):
+    row, v = [0.0, 1.0], [[2.0, 3.0], [4.0, 5.0]]
+    v[0] = row
+    row[0] = x
+    return v[0][0]
+
+
+def an_array_that_is_chosen(x):
+    v = [x, 2.0]
+    w = v if x > 1 else [3.0, 4.0]
+    w[0] = 9.0
+    return v[0]
+
+
 def recursive_inside(x):
     def again(a):
         return again(a)
@@ -165,6 +193,10 @@ REFUSED = [
     (two_names_by_branch, "are the same local array"),
     (two_names_in_a_loop, "are the same local array"),
     (a_row_by_name, "are the same local array"),
+    (one_row_twice, "'v' has one local array in two places"),
+    (one_row_twice_in_a_loop, "'v' has one local array in two places"),
+    (a_row_that_is_placed, "'row' and 'v' are the same local array"),
+    (an_array_that_is_chosen, "a tuple cannot be changed, nor a local array"),
     (changed_by_a_call, "belongs to the caller"),
     (changed_from_inside, "belongs to the caller"),
     (unequal_shapes, "differ in shape"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -293,8 +294,20 @@ def _fill_struct(scope: Scope, target: ast.expr, fields: Struct,
 def _replace(scope: Scope, node: ast.AST, root: str, index: tuple[Value, ...],
              value: Values) -> None:
     """Assign a part of the variable `root`."""
-    refuse_alias(scope, node, root, scope.env)
+    whole = scope.env[root]
+    refuse_alias(scope, node, root, scope.env, _changed(scope, node, whole, index))
     scope.env[root] = _replaced(scope, node, scope.env[root], index, value)
+
+
+def _changed(scope: Scope, node: ast.AST, whole: Values,
+             index: tuple[Value, ...]) -> list[Values]:
+    """The parts of `whole` that change with the one at `index`; any if it varies."""
+    if len(index) < 2 or not isinstance(whole, (Local, Mutable)):
+        return [whole]
+    head, rest = index[0], index[1:]
+    parts = [whole[position(scope, node, whole, head)]] if isinstance(
+        head, Literal) else whole
+    return [found for part in parts for found in _changed(scope, node, part, rest)]
 
 
 def _replaced(scope: Scope, node: ast.AST, whole: Values, index: tuple[Value, ...],
@@ -331,8 +344,9 @@ def _fit(scope: Scope, node: ast.AST, old: Values, new: Values) -> Values:
                                 "shape")
     if not isinstance(old, tuple):
         return new
-    return rebuild(old, [_fit(scope, node, o, n)
-                         for o, n in zip(old, new, strict=True)])
+    parts = [_fit(scope, node, o, n) for o, n in zip(old, new, strict=True)]
+    same = type(old) is type(new) and all(map(operator.is_, parts, new))
+    return new if same else rebuild(old, parts)  # an array stays the one that it is
 
 
 #: Refusal of a target of an assignment.
