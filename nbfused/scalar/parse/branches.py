@@ -18,7 +18,7 @@ from ..ir.nodes import (
     literal,
     walk,
 )
-from ..source.structure import Values, Vector, fill, locals_in, rebuild
+from ..source.structure import Local, Values, Vector, fill, locals_in, rebuild
 from .jumps import RESULT
 from .scope import Scope
 
@@ -135,15 +135,17 @@ def refuse_alias(scope: Scope, node: ast.AST, name: str, env: Mapping[str, Value
     mine = set(map(id, all_mine))
     for part in all_mine if changed is None else changed:
         if sum(part is other for other in all_mine) > 1:
-            raise scope.error(node, f"{name!r} has one local array in two places, of "
-                                    "which Python would change both; make each anew, "
-                                    "as nf.local((2, 3)) and [[0.0]*3 for _ in "
-                                    "range(2)] do, or copy it by list()")
+            raise scope.error(node, f"{name!r} has one local array or struct in two "
+                                    "places, of which Python would change both; make "
+                                    "each anew, as nf.local((2, 3)) and [[0.0]*3 for "
+                                    "_ in range(2)] do, or a copy of it")
     for other, values in env.items() if mine else ():
         if other not in (name, RESULT) and mine & {id(v) for v in locals_in(values)}:
-            raise scope.error(node, f"{name!r} and {other!r} are the same local "
-                                    f"array; make a copy before changing one, "
-                                    f"{other} = list({name})")
+            kind, copy = ("local array", "list") if isinstance(
+                env[name], Local) else ("struct", "dataclasses.replace")
+            raise scope.error(node, f"{name!r} and {other!r} are the same {kind}; make "
+                                    f"a copy before changing one, {other} = "
+                                    f"{copy}({name})")
 
 
 def mismatch(name: str, a: Values, b: Values) -> str:

@@ -61,6 +61,8 @@ def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
         return build_struct(scope, node, target, args, keywords)
     if isinstance(owner, Struct) and not args and _method(node) == "_replace":
         return replace_fields(scope, node, owner, keywords)
+    if target is replace and len(args) == 1 and isinstance(args[0], Struct):
+        return replace_fields(scope, node, args[0], keywords)
     if owner is not None:
         if keywords:
             raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords")

@@ -353,4 +353,5 @@ def _fit(scope: Scope, node: ast.AST, old: Values, new: Values) -> Values:
 NO_STORE = ("only names, elements v[i], fields of what the function built, and tuples "
             "of these are assigned")
 _IMMUTABLE = ("a tuple cannot be changed, nor a local array or struct that belongs to "
-              "the caller; take a copy by list(v) or p._replace(x=...), or nf.local(n)")
+              "the caller; take a copy by list(v), p._replace(x=...) or "
+              "dataclasses.replace(p, x=...), or nf.local(n)")

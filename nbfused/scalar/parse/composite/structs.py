@@ -63,6 +63,6 @@ def _methods(target: type) -> set[str]:
 
 def replace_fields(scope: Scope, node: ast.Call, owner: Struct,
                    keywords: Mapping[str, Values]) -> Struct:
-    """Parse ``p._replace(x=value)``: a copy with some other fields."""
+    """Parse ``p._replace(x=value)`` and `dataclasses.replace`: a changed copy."""
     new = {field_number(scope, node, owner, n): v for n, v in keywords.items()}
     return owner.with_parts([new.get(k, v) for k, v in enumerate(owner)])
