@@ -104,12 +104,14 @@ def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
     function = body.dispatcher.py_func
     known = _compiled.setdefault(function, {})
     if signature not in known:
-        known[signature] = compile_function(
+        found = compile_function(
             context, function, signature.args, signature.return_type, inline=True)
-    found = known[signature]
+        text = found.library.get_llvm_str()
+        known[signature] = found, _C_FUNCTION.search(text) is not None
+    found, calls_c = known[signature]
     context.active_code_library.add_linking_library(found.library)
     context.call_internal_no_propagate(builder, found.fndesc, signature, values)
-    return _C_FUNCTION.search(found.library.get_llvm_str()) is not None
+    return calls_c
 
 
 def _signature(*args: Any) -> Any:
