@@ -18,7 +18,7 @@ from ..autograd import Variable
 from ..autograd.numpy_api.integers import check_integers
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
-from ..scalar.source.resolve import operation
+from ..scalar.source.resolve import operation, python_function
 from ..scalar.typing.python_numbers import is_symbol, plain_number
 from ..support.dtypes import number_kind
 from ..support.records import record
@@ -253,7 +253,8 @@ def check_pyfunc(pyfunc: Any, what: str) -> None:
     elif isinstance(pyfunc, (type, np.ufunc)):
         if operation(pyfunc) is not None:
             way_out = f"call it in a function, as in lambda x: {_dotted(pyfunc)}(x)"
-    elif isinstance(pyfunc, _BUILT_IN) and operation(pyfunc) is None:
+    elif isinstance(pyfunc, _BUILT_IN) and operation(pyfunc) is None and \
+            python_function(pyfunc) is None:
         way_out = ("that is not part of the scalar language; use functions of math, "
                    "numpy and nbfused, or write a def")
     elif callable(pyfunc) and hasattr(pyfunc, "__name__"):

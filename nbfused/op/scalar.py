@@ -13,7 +13,7 @@ from ..registry.operations import OPS
 from ..scalar.ir.nodes import Function, literal
 from ..scalar.language.vocabulary import OPS as VOCABULARY
 from ..scalar.parse.functions import parse
-from ..scalar.source.resolve import operation
+from ..scalar.source.resolve import operation, python_function
 from ..specs.vjp.functions import compose
 from .numbers import brief
 
@@ -54,7 +54,8 @@ def scalar_function(given: ScalarFunction | Function, what: str = "function",
 def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
     target = _named(given, what, takes) if isinstance(given, str) else given
     target = getattr(target, "scalar", target)
-    if isinstance(target, BuiltinFunctionType) and operation(target) is None:
+    if isinstance(target, BuiltinFunctionType) and operation(target) is None and \
+            python_function(target) is None:
         way_out = f"pass {target.__name__!r}" if target.__name__ in OPS else \
             "use functions of math, numpy and nbfused, or pass a function of numbers"
         raise KernelTypeError(f"'{what}' is {brief(target)}, which is not part of the "

@@ -126,7 +126,8 @@ def _wrapper(op: Operation) -> Function:
     params = ("x", "y", "z", "w")[:arity(op.op)]
     emitter = Emitter(params)
     result = apply(emitter, op, params)
-    return Function(op.attr or op.op, params,
+    name = op.attr if op.op == "cast" and op.attr else op.op
+    return Function(name, params,
                     Block(tuple(emitter.statements), tuple(leaves(result))))
 
 

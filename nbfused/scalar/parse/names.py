@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.nodes import Literal, Value
-from ..language.library import WRITTEN
+from ..language import threads
 from ..source.phrases import ALLOWED, nearest
 from ..source.resolve import freeze, function_of, operation, python_function
 from ..source.structure import Records, Struct, Values, Vector
@@ -20,6 +20,9 @@ from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "is_range", "method_owner", "outside_value", "resolve",
            "resolve_callee", "static_object", "thread_position"]
+
+#: Modules whose names for kernels of threads are nbfused's: code is pasted from there.
+_OTHER_KERNELS = ("numba.cuda", "cupyx.jit")
 
 #: What may be called besides names.
 _CALLABLE = (ast.Call, ast.Lambda, ast.Subscript)
@@ -65,23 +68,22 @@ def resolve(scope: Scope, node: ast.expr) -> Any:
         if not hasattr(owner, node.attr):
             raise scope.error(node, f"{ast.unparse(node.value)!r} has no attribute "
                                     f"{node.attr!r}{nearest(owner, node.attr)}")
-        return _written(getattr(owner, node.attr))
+        if node.attr in threads.__all__ and \
+                getattr(owner, "__name__", "").endswith(_OTHER_KERNELS):
+            raise scope.error(node, f"{ast.unparse(node)} is of another library's "
+                                    f"kernels; write nf.{node.attr}")
+        return getattr(owner, node.attr)
     if not isinstance(node, ast.Name):
         raise scope.error(node, f"only a function's name can be called. {ALLOWED}")
     if node.id in scope.env or node.id in scope.assigned:
         raise scope.error(node, f"{node.id!r} is a number here, not a function or "
                                 "module")
     try:
-        return _written(scope.outside[node.id])
+        return scope.outside[node.id]
     except KeyError:
         raise scope.error(node, f"name {node.id!r} is not defined; assign it, or "
                                 f"give it with nf.specialize(f, {node.id}=...)"
                           ) from None
-
-
-def _written(target: Any) -> Any:
-    """`target`, or what stands for a library's function in the scalar language."""
-    return WRITTEN.get(id(target), target)
 
 
 def _parse_attribute(scope: Scope, node: ast.Attribute, stem: str) -> Values:

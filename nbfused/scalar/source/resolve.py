@@ -16,6 +16,7 @@ from ...support.records import record
 from ..ir.emit import Emitter
 from ..ir.nodes import EFFECTS, Function, Literal, Value, literal
 from ..language.composite import Composite
+from ..language.library import WRITTEN
 from ..language.vocabulary import NUMPY, OPS
 from ..typing.python_numbers import plain_number
 from .static import known_value
@@ -36,6 +37,7 @@ _NAMES: Mapping[int, str] = {
 _COMPLEX = "complex"
 _CASTS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool"}
 _CAST_NAMES = frozenset({*_CASTS.values(), *DTYPES})
+
 
 _CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
 
@@ -118,10 +120,15 @@ def _carrier(target: Any) -> Any:
 
 
 def python_function(target: Any) -> FunctionType | None:
-    """The Python function that `target` is or was made of."""
+    """The Python function that `target` is or was made of, or that stands for it."""
     target = _carrier(target)
-    pyfunc = getattr(target, "pyfunc", target)
-    return pyfunc if isinstance(pyfunc, FunctionType) else None
+    if hasattr(target, "cache_parameters"):  # of functools: the same of numbers
+        target = target.__wrapped__
+    for found in (WRITTEN.get(id(target)), getattr(target, "pyfunc", None),
+                  getattr(target, "py_func", None), target):  # py_func is Numba's
+        if isinstance(found, FunctionType):
+            return found
+    return None
 
 
 def signature(target: Any) -> inspect.Signature:

@@ -189,3 +189,21 @@ def test_annotations_of_views(part):
 def test_places_of_threads_in_plain_python(use):
     with pytest.raises(KernelTypeError, match=r"threadIdx\.x .* inside a kernel only"):
         use(nf.threadIdx.x)
+
+
+def test_names_of_numbas_kernels():
+    """Pasted code says what to write, where Numba's stub was no number."""
+    from numba import cuda
+
+    def placed(y):
+        y[0] = cuda.grid(1)
+
+    def counted(y):
+        y[0] = cuda.threadIdx.x
+
+    def shared(y):
+        y[0] = cuda.shared.array(3, "float32")[0]
+
+    for pasted, name in ((placed, "grid"), (counted, "threadIdx"), (shared, "shared")):
+        with pytest.raises(ScalarSyntaxError, match=f"another library's .* nf.{name}"):
+            nf.rawkernel(pasted)[1, 1](np.zeros(1))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import cmath
+import functools
 import itertools
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -86,3 +88,25 @@ def test_what_the_library_computes_has_derivatives():
     h = 1e-6
     slope = (f(x + h) - f(x - h))/(2*h)
     np.testing.assert_allclose(nf.grad(lambda x: f(x).sum())(x)[::2], slope[::2], 1e-7)
+
+
+def test_functions_of_the_library_themselves():
+    """As a kernel's function, as an argument of another one, and wrapped by others."""
+    assert parse(cmath.sqrt).name == "sqrt"
+    check(math.gamma, FLOATS[2:6])
+
+    def applied(f, x):
+        return f(x)
+
+    check(lambda x: applied(math.gamma, x) + applied(np.signbit, x), FLOATS[2:6])
+
+    @functools.cache
+    def cached(x):
+        return x*2.0
+
+    @numba.njit
+    def jitted(x):
+        return cached(x) + 1.0
+
+    function = parse(lambda x: jitted(x) + cached(x))
+    assert evaluate(function, 3.0)[0] == 13.0
