@@ -122,6 +122,9 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
                                 "between threads, and no function as in cupyx.jit; "
                                 "leave out the parentheses")
     if pyfunc is None and function is None:
+        if getattr(target, "__module__", "") == "math" and not keywords and all(
+                isinstance(v, Literal) for v in args):
+            return _known_number(scope, node, target, args)
         called = ast.unparse(node.func)
         way_out = builtin_for(called.rpartition(".")[2]) or f". {ALLOWED}"
         raise scope.error(node, f"{called}() is not part of the scalar language"
@@ -139,6 +142,15 @@ def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values
     values = [v if scope.is_array(v) else scope.number(node, v) for v in bound.values()]
     assert function is not None
     return _emit_call(scope, function, values)
+
+
+def _known_number(scope: Scope, node: ast.Call, target: Any,
+                  args: tuple[Any, ...]) -> Values:
+    """A function of `math` that kernels lack, of numbers that are known."""
+    try:
+        return outside_value(scope, node, target(*(v.value for v in args)), "it")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise scope.error(node, f"{ast.unparse(node)}: {error}") from None
 
 
 def _parsed(scope: Scope, target: Any) -> Function | None:
