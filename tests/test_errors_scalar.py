@@ -227,7 +227,7 @@ def test_the_identity_of_a_combine_must_be_neutral(combine, neutral):
 
 
 def test_an_identity_that_is_not_neutral_is_refused():
-    with refused(RangeError, "'identity' 0 is not neutral", "of it and 1.75 is 0.0"):
+    with refused(RangeError, "'identity' 0 is not neutral", "is 0.0 and 0.0"):
         nf.reduction(combine=lambda a, b: a * b)(lambda x: x)(A)
 
 
