@@ -245,24 +245,27 @@ def user_combine(merge: Function, identity_: float) -> Combine:
 
 
 def _check_neutral(merge: Function, neutral: float) -> None:
-    """Raise `RangeError` if `neutral` is not neutral for some numbers."""
+    """Raise `RangeError` if `neutral` is neutral for no kind of numbers."""
     from ..scalar.ir.interpret import evaluate  # few programs have such functions
 
-    for probes in (np.array([1.75, -0.75, 3.0]), np.array([5, -3, 1])):
+    found = []
+    for probes in (np.array([1.75, -0.75, 3.0]), np.array([5, -3, 1]),
+                   np.array([True, False])):
         with (suppress(TypeError, OverflowError, KernelTypeError),
               np.errstate(all="ignore")):
             known = probes.dtype.type(neutral)
             sides = [evaluate(merge, *pair)[0] for pair in
                      ((known, probes), (probes, known))]
-            if all(np.isclose(side, probes).any() for side in sides):
+            whole = probes.dtype.kind == "b"  # a constant equals one of two values
+            if all((np.all if whole else np.any)(np.isclose(side, probes))
+                   for side in sides):
                 return
-            break
-    else:  # it could not be evaluated
-        return
-    raise RangeError(
-        f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of it and "
-        f"{probes[0]}, in either order, is {sides[0].flat[0]} and {sides[1].flat[0]}; "
-        "pass the one of 0, 1, -inf and inf that changes nothing")
+            found.append((probes[0], *(side.flat[0] for side in sides)))
+    for probe, *sides in found[:1]:
+        raise RangeError(
+            f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of it "
+            f"and {probe}, in either order, is {sides[0]} and {sides[1]}; pass the one "
+            "of 0, 1, -inf and inf that changes nothing")
 
 
 @lru_cache(maxsize=64)

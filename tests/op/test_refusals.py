@@ -80,6 +80,15 @@ def test_an_identity_that_is_neutral_on_one_side_only(merge):
         nf.reduction(combine=merge)(lambda x: x)(A)
 
 
+@pytest.mark.parametrize(("merge", "neutral", "expected"), [
+    (lambda a, b: a and b, 1, False), (lambda a, b: a or b, 0, True),
+    (lambda a, b: a ^ b, 0, True)])
+def test_an_identity_that_is_neutral_for_one_kind_of_numbers(merge, neutral, expected):
+    folded = nf.reduction(combine=merge, identity=neutral)(lambda x: x)
+    assert folded(np.array([True, False, True, True])) == expected
+
+
+
 def test_the_factors_of_a_contraction_are_named():
     kernel = nf.contraction("mk,kn->mn")(lambda acc, bias: acc + bias)
     with refused(KernelTypeError, "'bias'", "two factors", "'acc'"):
