@@ -19,8 +19,7 @@ from .scope import ExpressionParser, Scope
 
 __all__ = ["EXPRESSIONS", "MOST_ELEMENTS", "NOT_INDEXED", "NUMBER_METHODS",
            "array_property", "call_method", "checked_index", "choose", "dtype_text",
-           "field_number",
-           "parse_index", "part_at", "position", "wrapped"]
+           "field_number", "parse_index", "part_at", "position", "wrapped"]
 
 #: Elements of a local array at most: a dynamic index selects among all of them.
 MOST_ELEMENTS = 64
