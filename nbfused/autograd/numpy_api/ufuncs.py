@@ -104,7 +104,7 @@ def _of_scipy(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 def _as_floats(ufunc: np.ufunc, inputs: Sequence[Any]) -> Sequence[Any]:
     """Arrays of integers in the floating dtype of the ufunc's result."""
-    whole = [getattr(_input_type(x), "kind", "") in "biu" for x in inputs]
+    whole = [getattr(_input_type(x), "kind", None) in ("b", "i", "u") for x in inputs]
     if not any(whole):
         return inputs
     dtype = loop_dtypes(ufunc, inputs)[-1]
