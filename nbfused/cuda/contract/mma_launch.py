@@ -57,7 +57,8 @@ SHAPES = {
              Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
              Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
-#: Engines that take the place of others from sm_90 on.
+#: Engines that take the place of others from sm_90 on:
+#: benchmarks/notes/products.md#float64.
 LATER = {"f64": ENGINES["f64h"]}
 
 

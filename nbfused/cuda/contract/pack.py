@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from math import prod
 
@@ -37,7 +38,8 @@ __all__ = ["PackLauncher"]
 #: Multiply-adds from which on a product is worth packing its factors:
 #: benchmarks/notes/products.md#rows-that-begin-anywhere.
 LEAST = 1 << 22
-#: The same of float32 that is not rounded, whose products take any stride, slower.
+#: The same of float32 that is not rounded, whose products take any stride, slower: see
+#: the same record.
 EXACT = 1 << 31
 #: Extents below which the packed factors are read too seldom to make up for it: see
 #: benchmarks/notes/products.md#narrow.
@@ -71,7 +73,7 @@ class _Layout:
         each = (_LINE if long else _ALIGN)//self.item
         return -(-self.extents[-1]//each)*each
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Lanes that pack a piece of a row: a warp, or fewer where many would idle."""
         few = 1 << (-(-self.row // EACH) - 1).bit_length()
@@ -79,7 +81,7 @@ class _Layout:
         return min(few, half) if few <= half or \
             4*half*self._pieces(half) <= 3*WARP*self._pieces(WARP) else WARP
 
-    @property
+    @cached_property
     def whole(self) -> bool:
         """Whether a row is one piece."""
         return self._pieces(self.lanes) == 1
@@ -87,7 +89,7 @@ class _Layout:
     def _pieces(self, lanes: int) -> int:
         return -(-self.row // (lanes*EACH))
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """Blocks that pack all rows."""
         lanes = self.lanes
