@@ -238,6 +238,7 @@ class Backend(Protocol):
     that is equal for equal ones, and their addresses, or None; the ranks are those of
     most calls. ``ahead(calls)`` compiles side by side what calls (`Foreseen`) need and
     launches nothing; what it cannot compile is left to the calls themselves.
+    ``expect()`` may start a compiler in another process, for kernels that come soon.
     ``direct_calls(otherwise, unset)`` is a `Direct`, whose function calls `otherwise`
     where it knows nothing, or where one of two context variables has a value; or None.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,15 +10,16 @@ import nbfused.cache as artefacts
 
 from ..backend import Foreseen
 from ..config import config, logger
-from ..support.workers import Job, LostError, Workers, processors
+from ..support.workers import Job, LostError, Workers, prepare
 from .runtime import headers, sequence, team
 from .runtime.compile import MissingError, noted
 from .runtime.pool import POOL
 
-__all__ = ["compile_ahead"]
+__all__ = ["compile_ahead", "expect_kernels"]
 
 _log = logger("compile")
 _COMPILE = "nbfused.cpu.runtime.compile:compile_text"
+_PREPARE = "nbfused.cpu.runtime.compile:prepare_compiler"
 
 
 def compile_ahead(calls: Sequence[Foreseen]) -> None:
@@ -32,7 +34,7 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         Numba refuses a kernel.
     """
     steps = [*_own_programs(), *(lambda c=call: _bind(c) for call in calls)]
-    with artefacts.held(), Workers(config.compile_workers or processors()) as workers:
+    with artefacts.held(), Workers(config.compile_workers, _PREPARE) as workers:
         while True:
             with noted() as missing:
                 steps = [step for step in steps if not _passes(step)]
@@ -48,6 +50,12 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
                 except LostError as error:
                     _log.warning("%s; its kernels are compiled in this one", error)
                     return
+
+
+def expect_kernels() -> None:
+    """Let Numba be imported in another process, unless this one has it."""
+    if "numba" not in sys.modules:
+        prepare(_PREPARE, config.compile_workers)
 
 
 def _own_programs() -> list[Callable[[], Any]]:

@@ -91,6 +91,12 @@ class CpuBackend:
 
         compile_ahead(calls)
 
+    def expect(self) -> None:
+        """Start Numba in another process, unless this one has imported it."""
+        from .ahead import expect_kernels
+
+        expect_kernels()
+
     def headers(self, kind: type, ranks: Sequence[int]) -> Any:
         """Read arrays of NumPy by machine code: see `Backend`."""
         if kind is not np.ndarray:

@@ -105,6 +105,12 @@ class CudaBackend(GpuBackend):
 
         compile_ahead(calls)
 
+    def expect(self) -> None:
+        """Start the compiler in another process, unless this one has imported it."""
+        from .runtime.ahead import expect_kernels
+
+        expect_kernels()
+
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""
         from .map.launcher import map_ptx

@@ -2,26 +2,32 @@
 
 Workers are processes of this Python that know nothing of the user's program: no module
 of it is imported, and a fork of this process shares none of them.  They are kept for
-some seconds, as each has to import a compiler first.
+some seconds.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import pickle
 import sys
 import threading
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from .processes import (
+    FORKS,
+    Job,
+    LostError,
+    Worker,
+    is_started,
+    take_templates,
+    template,
+)
 
 if TYPE_CHECKING:
-    import subprocess
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["Job", "LostError", "Workers", "close_idle", "processors"]
+__all__ = ["Job", "LostError", "Workers", "close_idle", "prepare", "processors"]
 
 #: Calls below which starting a process and importing a compiler in it takes longer than
 #: it saves.
@@ -29,14 +35,12 @@ WORTH = 3
 #: Seconds for which a worker waits for further calls.
 IDLE = 10.0
 
-_ROOT = str(Path(__file__).parents[2])
-_RUN = ("import sys; sys.path[:] = sys.argv[1:]; "
-        "from nbfused.support.worker import main; main()")
-
 _lock = threading.Lock()
-_alive: set[_Worker] = set()
-_idle: list[_Worker] = []
+_alive: set[Worker] = set()
+_idle: list[Worker] = []
 _timer: threading.Timer | None = None
+#: Blocks of `Workers` that run calls, whose processes are not ended meanwhile.
+_blocks = 0
 
 
 def processors() -> int:
@@ -46,101 +50,49 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-class LostError(Exception):
-    """A worker ended before it answered, or did not start."""
+def prepare(function: str, most: int | None) -> None:
+    """Let a compiler be imported, in another process, for calls that may come soon.
 
-
-class Job(NamedTuple):
-    """A call: ``"module:function"``, and arguments that can be pickled."""
-
-    function: str
-    arguments: tuple[Any, ...]
-
-
-class _Worker:
-    """One process."""
-
-    def __init__(self) -> None:
-        import subprocess  # takes time
-
-        # The interpreter's own path, so that it finds what this process finds.
-        path = [_ROOT, *(entry for entry in sys.path if entry and entry != _ROOT)]
-        try:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-c", _RUN, *path], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, start_new_session=True,  # Ctrl-C is for us
-                env={**os.environ, "NBFUSED_DISABLE_PLUGINS": "1",
-                     "NBFUSED_BACKEND": ""})
-        except (OSError, ValueError) as error:
-            raise LostError(f"no process to compile in: {error}") from error
-        with _lock:
-            _alive.add(self)
-
-    def run(self, job: Job) -> Any:
-        """The result of a call; raises what it raised."""
-        source, target = self._process.stdout, self._process.stdin
-        assert source is not None
-        assert target is not None
-        try:
-            target.write(pickle.dumps(tuple(job)))
-            target.flush()
-            done, found = pickle.load(source)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
-            self.close(kill=True)
-            raise LostError(f"a process that compiled {job.function} ended with "
-                            f"status {self._process.returncode}") from error
-        if not done:
-            raise found
-        return found
-
-    def close(self, kill: bool = False) -> None:
-        """End the process, and wait until it has ended."""
-        from subprocess import TimeoutExpired
-
-        with _lock:
-            _alive.discard(self)
-        self._release()
-        if kill:
-            self._process.kill()
-        try:
-            self._process.wait(1.0)
-        except TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def forget(self) -> None:
-        """Let go of a process that another one has started, in a fork of that."""
-        self._release()
-        self._process.returncode = 0  # it is not ours to wait for
-
-    def _release(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+    Parameters
+    ----------
+    function, most
+        As of `Workers`.
+    """
+    if not FORKS or (most or processors()) < 2 or not sys.executable:
+        return
+    try:
+        template(function)
+    except (OSError, ValueError):
+        return  # whoever needs it says so
+    _close_later()
 
 
 class Workers:
     """Runs calls in worker processes while a ``with`` block goes on.
 
-    Nothing is started before there are `WORTH` calls, and none at all for `most` of 1.
+    Nothing is started before there are `WORTH` calls, unless a process has prepared
+    for them, and none at all for `most` of 1.
 
     Parameters
     ----------
     most
-        Processes at the same time.
+        Processes at the same time; None: as many as there are processors.
+    prepare
+        ``"module:function"`` that imports what the calls need.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int | None, prepare: str) -> None:
+        self._most, self._prepare = most or processors(), prepare
         self._waiting: list[tuple[Job, Future[Any]]] = []
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
+        _count(1)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        _count(-1)
         for _, future in self._waiting:
             future.cancel()
         if self._pool is None:
@@ -157,7 +109,8 @@ class Workers:
         future: Future[Any] = Future()
         self._waiting.append((job, future))
         if self._most > 1 and sys.executable and (
-                self.running or len(self._waiting) >= WORTH):
+                self.running or len(self._waiting) >= WORTH
+                or is_started(self._prepare)):
             self._start()
         return future
 
@@ -172,32 +125,50 @@ class Workers:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, "nbfused-compile")
         for job, future in self._waiting:
-            self._pool.submit(_settle, job, future)
+            self._pool.submit(_settle, job, future, self._prepare)
         self._waiting.clear()
 
 
-def _settle(job: Job, future: Future[Any]) -> None:
+def _settle(job: Job, future: Future[Any], prepare: str) -> None:
     """Run a call in a worker, and tell its future."""
     if not future.set_running_or_notify_cancel():
         return
     try:
-        with _lock:
-            worker = _idle.pop() if _idle else None
-        worker = worker or _Worker()
+        worker = _worker(prepare)
         try:
             found = worker.run(job)
         finally:
             with _lock:
-                if worker in _alive:
+                if worker in _alive and worker.alive:
                     _idle.append(worker)
+                else:
+                    _alive.discard(worker)
     except BaseException as error:
         future.set_exception(error)
     else:
         future.set_result(found)
 
 
+def _worker(prepare: str) -> Worker:
+    """A worker that has nothing to do, or a new one."""
+    with _lock:
+        for k, worker in enumerate(_idle):
+            if worker.prepare == prepare:
+                return _idle.pop(k)
+    worker = Worker(prepare)
+    with _lock:
+        _alive.add(worker)
+    return worker
+
+
+def _count(change: int) -> None:
+    global _blocks
+    with _lock:
+        _blocks += change
+
+
 def _close_later() -> None:
-    """End idle workers after a while."""
+    """End idle processes after a while."""
     global _timer
     with _lock:
         if _timer is not None:
@@ -208,28 +179,39 @@ def _close_later() -> None:
 
 
 def close_idle() -> None:
-    """End the workers that have nothing to do."""
+    """End the processes that have nothing to do, unless calls are about to come."""
     with _lock:
+        if _blocks:
+            return
         workers, _idle[:] = list(_idle), []
+        _alive.difference_update(workers)
     for worker in workers:
         worker.close()
+    for each in take_templates():
+        each.close()
 
 
 def _close_all() -> None:
-    """End all workers, busy or not."""
+    """End all processes, busy or not."""
     with _lock:
-        workers, _idle[:] = list(_alive), []
+        workers = list(_alive)
+        _idle.clear()
+        _alive.clear()
+    for each in take_templates():
+        each.kill()
     for worker in workers:
-        worker.close(kill=True)
+        worker.kill()
 
 
 def _leave_to_parent() -> None:
-    """Forget the workers in a forked child: they are its parent's."""
-    global _lock, _timer
-    _lock, _timer = threading.Lock(), None
-    _idle.clear()
-    for worker in list(_alive):
+    """Forget the processes in a forked child: they are its parent's."""
+    global _lock, _timer, _blocks
+    _lock, _timer, _blocks = threading.Lock(), None, 0
+    for worker in _alive:
         worker.forget()
+    for each in take_templates():
+        each.forget()
+    _idle.clear()
     _alive.clear()
 
 

@@ -164,6 +164,14 @@ def _without_unread(text: str) -> str:
     return _READ.sub(lambda line: line[0] if times[line[1]] > 1 else "", text)
 
 
+def prepare_compiler() -> None:
+    """Import the compiler, and what kernels call."""
+    from ..text import intrinsics  # noqa: F401
+    from . import pipeline  # noqa: F401
+
+    _namespace()
+
+
 def compile_text(text: str) -> bytes:
     """Compile a text to what the cache keeps: machine code and its imports.
 

@@ -8,7 +8,8 @@ share of each slice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from ...gpu.operands import Operand, kernel_name
 from ...scalar.printing.numba import cast
@@ -95,6 +96,20 @@ class _Element:
     row: int = 0
     some: str = ""
 
+    def after(self, other: _Element) -> _Element:
+        """The steps from another element to this one."""
+        return _Element(self.k - other.k, self.row - other.row)
+
+
+def _steps(elements: Sequence[_Element]) -> Iterable[int]:
+    """The different steps along k."""
+    return dict.fromkeys(e.k for e in elements)
+
+
+def _hop(x: str, steps: _Element) -> str:
+    """The name of how far one element is from another."""
+    return f"{x}_hop{steps.row}_{steps.k}".replace("-", "m")
+
 
 class GeneralText:
     """Writes the kernel of one Contract.
@@ -178,14 +193,22 @@ class GeneralText:
         kind = self.text.kept.name
         out(f"tile_left = shared_{kind}(i64(0))",
             f"tile_right = shared_{kind}(i64({tile.k*(tile.m + PAD)*item}))")
-        for o, side in zip(self.text.factors, "mn", strict=True):
+        for o, side, extent in zip(self.text.factors, "mn", (tile.m, tile.n),
+                                   strict=True):
             x, fast = _SIDES[o.at], self._fast(o)
             k, own = ("fast", "slow") if self._along(o) else ("slow", "fast")
             out(f"slow = divide(thread, i64({fast}))", f"fast = thread - slow*{fast}",
                 f"{x}_k = {k}", f"{x}_o = {own}", f"{x}_first = {side}_first + {own}",
                 f"{x}_stop = size_{side} - {x}_first")
+            elements = self._elements(o)
+            out(f"{x}_place = {x}_k*{extent + PAD} + {x}_o",
+                *(f"{x}_has{row} = {row} < {x}_stop"
+                  for row in dict.fromkeys(e.row for e in elements)))
             if self._even(o):
                 out(f"{x}_from = {self._source(o, f'{x}_first', f'{x}_k')}")
+                hops = dict.fromkeys(b.after(a) for a, b in pairwise(elements))
+                out(*(f"{_hop(x, hop)} = {self._far(o, hop)}" for hop in hops))
+        out(f"zero = {self.short}(0)")
 
     def _fetch(self) -> None:
         """The next slices to registers.
@@ -197,20 +220,24 @@ class GeneralText:
         for o in self.text.factors:
             x, even = _SIDES[o.at], self._even(o)
             out(f"{x}_rest = size_k - slice - {x}_k")
+            elements = self._elements(o)
+            self._inside(x, elements)
             if even:
                 step = self._offsets("slice", "k", [o], "")[o.at]
                 out(f"at = {x}_from + {step}")
-            before = _Element()
-            for e, own in enumerate(self._elements(o)):
-                if even:
-                    out(f"at += {self._hop(o, own, before)}")
-                    before = own
-                else:
+            for e, own in enumerate(elements):
+                if not even:
                     row = f"min({x}_first + {own.row}, {x}_first + {x}_stop - 1)"
                     k = f"min(slice + {x}_k + {own.k}, size_k - 1)"
                     out(f"at = {self._source(o, row, k)}")
-                inside = f"({own.k} < {x}_rest) & ({own.row} < {x}_stop)"
-                out(f"{x}{e}_s = {o.pointer}[select({inside}, at, base{o.at})]")
+                elif e:
+                    out(f"at += {_hop(x, own.after(elements[e - 1]))}")
+                out(f"{x}{e}_s = {o.pointer}[select({x}_in{own.k} & {x}_has{own.row}, "
+                    f"at, base{o.at})]")
+
+    def _inside(self, x: str, elements: Sequence[_Element]) -> None:
+        """Whether the slice reaches as far as each step along k."""
+        self.out(*(f"{x}_in{k} = {k} < {x}_rest" for k in _steps(elements)))
 
     def _elements(self, o: Operand) -> list[_Element]:
         """The elements that a thread brings, as steps from its first."""
@@ -246,11 +273,11 @@ class GeneralText:
         ks = self._offsets("k_at", "k", [o], f"{x}_q")[o.at]
         return f"base{o.at} + {rows} + {ks}"
 
-    def _hop(self, o: Operand, to: _Element, before: _Element) -> str:
+    def _far(self, o: Operand, hop: _Element) -> str:
         """The text of how far one element of a thread is from another."""
-        rows = self._offsets(f"i64({to.row - before.row})", "mn"[o.at], [o], "")
-        ks = self._offsets(f"i64({to.k - before.k})", "k", [o], "")
-        return f"{rows[o.at]} + {ks[o.at]}"
+        return " + ".join(
+            self._offsets(f"{steps}", side, [o], "")[o.at]
+            for steps, side in ((hop.row, "mn"[o.at]), (hop.k, "k")) if steps)
 
     def _factor(self, o: Operand, element: str, prefix: str) -> str:
         """An element after its prologue, in the accumulator's dtype."""
@@ -271,12 +298,12 @@ class GeneralText:
         """
         for o, extent in zip(self.text.factors, (self.tile.m, self.tile.n),
                              strict=True):
-            x = _SIDES[o.at]
-            for e, own in enumerate(self._elements(o)):
+            x, elements = _SIDES[o.at], self._elements(o)
+            self._inside(x, elements)
+            for e, own in enumerate(elements):
                 value = self._factor(o, f"{x}{e}_s", f"{x}{e}_")
-                store = (f"tile_{x}[({x}_k + {own.k})*{extent + PAD} + {x}_o + "
-                         f"{own.row}] = select({own.k} < {x}_rest, {value}, "
-                         f"{self.short}(0))")
+                store = (f"tile_{x}[{x}_place + {own.k*(extent + PAD) + own.row}] = "
+                         f"select({x}_in{own.k}, {value}, zero)")
                 if own.some:
                     with self.out.block(f"if {own.some}:"):
                         self.out(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NamedTuple
@@ -10,12 +11,12 @@ import nbfused.cache as cache
 
 from ...backend import Foreseen
 from ...config import config, logger
-from ...support.workers import Job, LostError, Workers, processors
+from ...support.workers import Job, LostError, Workers, prepare, processors
 from . import compile
 from .driver import Device, device
 from .notes import Launched, noted
 
-__all__ = ["compile_ahead", "launches_of"]
+__all__ = ["compile_ahead", "expect_kernels", "launches_of"]
 
 _log = logger("compile")
 _COMPILE = "nbfused.cuda.runtime.compile:compiled"
@@ -32,10 +33,9 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
     CompileError
         Numba or the driver refuses a kernel.
     """
-    most = processors()
     waiting: dict[Future[bytes], list[_Load]] = {}
-    with (cache.held(), Workers(config.compile_workers or most) as workers,
-          ThreadPoolExecutor(min(most, _LOADERS), "nbfused-load") as pool):
+    with (cache.held(), Workers(config.compile_workers, _PREPARE) as workers,
+          ThreadPoolExecutor(min(processors(), _LOADERS), "nbfused-load") as pool):
         loads: list[Future[None]] = []
         missing: dict[str, list[_Load]] = {}
         for load in _loads(calls):
@@ -43,8 +43,6 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
             if key not in missing and cache.has(key):
                 loads.append(pool.submit(load.run))
                 continue
-            if key not in missing and len(missing) < most:
-                workers.submit(Job(_PREPARE, ()))  # a process for each of the first
             missing.setdefault(key, []).append(load)
         # The longest first: they decide when the last one is done.
         for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
@@ -53,6 +51,12 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         loads += [pool.submit(load.run) for load in _compiled(waiting, workers)]
         for each in loads:
             each.result()
+
+
+def expect_kernels() -> None:
+    """Let the compiler be imported beside what comes before a function's kernels."""
+    if "numba.cuda.compiler" not in sys.modules:
+        prepare(_PREPARE, config.compile_workers)
 
 
 class _Load(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 from unittest.mock import patch
 
@@ -52,6 +53,50 @@ class _Lowering(compiler.CUDANativeLowering):
         return _Lower
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _PhiAssignments(typed_passes.PreLowerStripPhis):
+    """Assignments at the ends of blocks in place of phi nodes.
+
+    Numba compares each of them with all of a block's statements, field by field.
+    """
+
+    _name = "nbfused_phi_assignments"
+
+    def _strip_phi_nodes(self, function: Any) -> Any:
+        phis = {id(statement): statement for block in function.blocks.values()
+                for statement in block.find_insts(ir.assign_types)
+                if getattr(statement.value, "op", "") == "phi"}
+        given: dict[int, list[tuple[Any, Any]]] = {}
+        for phi in phis.values():
+            for label, value in zip(phi.value.incoming_blocks,
+                                    phi.value.incoming_values, strict=True):
+                given.setdefault(label, []).append((phi.target, value))
+        made = {}
+        for label, block in function.blocks.items():
+            made[label] = new = copy(block)
+            new.body = [s for s in block.body if id(s) not in phis]
+            for target, value in given.get(label, ()):
+                _assign(new, target, value, function.loc)
+        function.blocks = made
+        return function
+
+
+def _assign(block: Any, target: Any, value: Any, start: Any) -> None:
+    """Assign to a phi node's target, as soon as the block has the value."""
+    if value is ir.UNDEFINED:
+        value = ir.Expr.null(loc=start)
+    name = getattr(value, "name", None)
+    for k in range(len(block.body) - 1, -1, -1):
+        statement = block.body[k]
+        if name and isinstance(statement, ir.assign_types) and \
+                statement.target.name == name:
+            block.body.insert(k + 1, ir.Assign(target=target, value=value,
+                                               loc=value.loc))
+            return
+    place = block.terminator.loc if block.is_terminated else block.loc
+    block.prepend(ir.Assign(target=target, value=value, loc=place))
+
+
 _PASSES = (
     (compiler.CUDATranslateBytecode, "read bytecode"),
     (untyped_passes.FixupArgs, "fix arguments"),
@@ -59,7 +104,7 @@ _PASSES = (
     (untyped_passes.GenericRewrites, "find constant indices"),
     (untyped_passes.ReconstructSSA, "single assignment"),
     (typed_passes.NopythonTypeInference, "infer types"),
-    (typed_passes.PreLowerStripPhis, "remove phi nodes"),
+    (_PhiAssignments, "remove phi nodes"),
     (typed_passes.IRLegalization, "end lifetimes"),
     (compiler.CreateLibrary, "create library"),
     (_Lowering, "print LLVM text"),
@@ -114,27 +159,44 @@ class _Rewriting:
     def __init__(self) -> None:
         #: By a statement's address, itself and the variables that it names.
         self._names: dict[int, tuple[Any, frozenset[str]]] = {}
+        #: By a body's address, itself and where it names each variable.
+        self._known: dict[int, tuple[list[Any], dict[str, list[int]]]] = {}
 
     def __call__(self, blocks: dict[int, Any], states: dict[str, Any],
                  handler: Any) -> dict[int, Any]:
         """The blocks, rewritten by a handler."""
-        variable = states["varname"]
         return {label: self._block(label, block, states, handler)
-                if any(variable in self._named(s) for s in block.body) else block
                 for label, block in blocks.items()}
 
     def _block(self, label: int, block: Any, states: dict[str, Any],
                handler: Any) -> Any:
+        places = self._places(block.body)
+        own = places.get(states["varname"])
+        if not own:
+            return block
         states["label"], states["block"] = label, block
         made = ir.Block(scope=block.scope, loc=block.loc)
-        for statement in block.body:
-            new = statement
-            if states["varname"] in self._named(statement):
-                assigns = isinstance(statement, ir.assign_types)
-                new = handler.on_assign(states, statement) if assigns else \
-                    handler.on_other(states, statement)
-            made.body.append(new)
+        made.body = body = list(block.body)
+        places = dict(places)
+        for k in own:
+            old = body[k]
+            assigns = isinstance(old, ir.assign_types)
+            new = body[k] = handler.on_assign(states, old) if assigns else \
+                handler.on_other(states, old)
+            if new is not old:
+                _move(places, k, self._named(old), self._named(new))
+        self._known[id(body)] = body, places
         return made
+
+    def _places(self, body: list[Any]) -> dict[str, list[int]]:
+        found = self._known.get(id(body))
+        if found is None:
+            places: dict[str, list[int]] = {}
+            for k, statement in enumerate(body):
+                for name in self._named(statement):
+                    places.setdefault(name, []).append(k)
+            found = self._known[id(body)] = body, places
+        return found[1]
 
     def _named(self, statement: Any) -> frozenset[str]:
         found = self._names.get(id(statement))
@@ -142,6 +204,15 @@ class _Rewriting:
             names = frozenset(v.name for v in statement.list_vars())
             found = self._names[id(statement)] = statement, names
         return found[1]
+
+
+def _move(places: dict[str, list[int]], k: int, before: frozenset[str],
+          after: frozenset[str]) -> None:
+    """Note what statement `k` names now; lists may be shared, and are not changed."""
+    for name in before - after:
+        places[name] = [place for place in places[name] if place != k]
+    for name in after - before:
+        places[name] = [*places.get(name, ()), k]
 
 
 @contextmanager

@@ -1,9 +1,15 @@
-"""The kernels of a program, compiled side by side before the first of them runs."""
+"""The kernels of a program, compiled side by side before the first of them runs.
+
+The compiler itself takes a second to be imported: of a function that has not been
+traced on this machine before, that begins with its trace.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+
+import nbfused.cache as cache
 
 from ...arrays import Array, describe
 from ...backend import Foreseen
@@ -11,13 +17,30 @@ from ...config import logger
 from ...dispatch.foreseen import array_like, foresee, foresee_view
 from ...registry.backends import registry
 from ...specs.fusion.graph import Launch, Value
+from .arguments import is_number
+from .outside.scope import Scope
 from .program import Opaque, Program, data_of, evaluate
 
-__all__ = ["compile_ahead"]
+__all__ = ["compile_ahead", "expect_kernels"]
 
 _log = logger("compile")
-#: Launches below which their kernels are compiled one by one.
-_WORTH = 2
+
+
+def expect_kernels(scope: Scope, arguments: Sequence[Any]) -> None:
+    """Let a compiler start beside the first trace of a function on this machine."""
+    like = next((x for x in arguments if not is_number(x)), None)
+    if like is None:
+        return
+    device = describe(data_of(like)).device
+    expect = getattr(registry.backend_for(device, "an argument"), "expect", None)
+    if expect is None:
+        return
+    key = cache.digest("traced", device.partition(":")[0], *(
+        part for code in scope.codes()
+        for part in (code.co_filename, code.co_name, code.co_code)))
+    if cache.noted(key) is None:
+        expect()
+        cache.note(key, b"")
 
 
 def compile_ahead(program: Program, arguments: Sequence[Any]) -> None:
@@ -28,8 +51,6 @@ def compile_ahead(program: Program, arguments: Sequence[Any]) -> None:
     CompileError
         A compiler refuses a kernel.
     """
-    if len(program.launches) < _WORTH:
-        return
     given = dict(zip(program.arguments, arguments, strict=True))
     like = next((x for v, x in given.items() if not v.by_value), None)
     if like is None:

@@ -15,7 +15,7 @@ from ...autograd.numpy_api.of_cupy import looking_at_arguments
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
-from .ahead import compile_ahead
+from .ahead import compile_ahead, expect_kernels
 from .arguments import Arguments
 from .buffers.flat import call_on
 from .compiled_calls import CompiledCalls
@@ -150,6 +150,7 @@ class Fused(PickledByName):
         if self._numbers.pass_changed(given):
             self._readers = []
             return self(*args, **kwargs)
+        expect_kernels(self._scope, leaves)
         try:
             trace, program = self._trace(given, self._bind(args, kwargs), outside)
         except _TraceAgainError:

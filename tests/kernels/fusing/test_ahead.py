@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused.cpu import ahead
 from nbfused.cpu.runtime import compile
 from nbfused.errors import CompileError
-from nbfused.support import workers
+from nbfused.support import processes, workers
 from nbfused.support.workers import LostError
 
 pytestmark = pytest.mark.filterwarnings("ignore:fuse. several is decorated again")
@@ -85,10 +85,10 @@ def test_one_worker_compiles_here(fresh, monkeypatch):
 
 def test_lost_workers_leave_the_kernels_to_this_process(fresh, monkeypatch):
     def lost(self, job):
-        self.close(kill=True)
+        self.kill()
         raise LostError("gone")
 
-    monkeypatch.setattr(workers._Worker, "run", lost)
+    monkeypatch.setattr(processes.Worker, "run", lost)
     texts = here(monkeypatch)
     check(*program())
     assert len(texts) >= 3

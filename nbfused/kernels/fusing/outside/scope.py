@@ -226,6 +226,12 @@ class Scope:
         self._kept = None
         return True
 
+    def codes(self) -> Iterator[CodeType]:
+        """The code of the function, and of the users' functions that it reads."""
+        for code in (self.code, *(f.__code__ for f in self._reached())):
+            if code is not None:
+                yield code
+
     def _reached(self) -> list[FunctionType]:
         """The functions of users that it reads, and those that they read."""
         found: dict[FunctionType, None] = {}
