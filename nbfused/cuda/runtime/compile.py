@@ -110,8 +110,10 @@ def _numba_cuda() -> Any:
     CompileError
         If it is missing or does not import; the cause is in the text.
     """
+    from ...support.generated import fewer_collections
+
     try:
-        with _removed_names():
+        with _removed_names(), fewer_collections():
             if find_spec("numba_cuda") is None:  # Numba's own numba.cuda does not serve
                 raise ImportError("no module named numba_cuda")
             import numba.cuda
@@ -161,8 +163,33 @@ def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Any:
 
     # A module name of its own keeps the mangled names short.
     names: dict[str, Any] = {**namespace(arch), "__name__": "nbfused"}
-    exec(compile(kernel.text, pyfile, "exec"), names)
+    exec(compile(_with_constants(kernel.text, names), pyfile, "exec"), names)
     return names[kernel.name]
+
+
+_CONVERTED = re.compile(r"\b([fiu]\d+)\((-?(?:math\.(?:inf|nan)|"
+                        r"\d+(?:\.\d*)?(?:e[+-]?\d+)?))\)")
+
+
+def _with_constants(text: str, names: dict[str, Any]) -> str:
+    """A text whose converted literals are global constants, which `names` is given.
+
+    ``f32(0.5)`` is three statements for Numba, and a call whose types it looks for.
+    """
+    known: dict[str, str] = {}
+
+    def constant(found: re.Match[str]) -> str:
+        if found[0] not in known:
+            try:
+                with np.errstate(all="ignore"):
+                    value = eval(found[0], names)
+            except OverflowError:
+                return found[0]
+            known[found[0]] = name = f"constant_{len(known)}"
+            names[name] = value
+        return known[found[0]]
+
+    return _CONVERTED.sub(constant, text)
 
 
 def _text_digest(kernel: Kernel) -> str:

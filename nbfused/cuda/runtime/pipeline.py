@@ -15,10 +15,12 @@ from typing import Any
 from unittest.mock import patch
 
 from numba.core.types.functions import BaseFunction
-from numba.cuda import compiler
+from numba.cuda import cgutils, compiler
 from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
 from numba.cuda.core.analysis import compute_use_defs
 from numba.cuda.core.compiler_machinery import PassManager, register_pass
+from numba.cuda.core.postproc import PostProcessor, VariableLifetime
+from numba.cuda.core.transforms import canonicalize_cfg
 from numba.cuda.lowering import CUDALower
 
 from ...support.generated import fewer_collections
@@ -41,6 +43,10 @@ class _Lower(CUDALower):
             name for names in found.defmap.values() for name in names
             if times[name] == 1 and name not in read}
         self._blk_local_varmap: dict[str, Any] = {}
+
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Memory for a variable, of whose size no debugger is told."""
+        return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -215,9 +221,24 @@ def _move(places: dict[str, list[int]], k: int, before: frozenset[str],
         places[name] = [*places.get(name, ()), k]
 
 
+def _process(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False,
+             ) -> None:
+    """Do what follows each pass, without the variables that generators would keep.
+
+    In place of `PostProcessor.run`.
+    """
+    function = self.func_ir
+    function.blocks = canonicalize_cfg(function.blocks)
+    function.variable_lifetime = VariableLifetime(function.blocks)
+    function.generator_info = None
+    if emit_dels:
+        self._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
 @contextmanager
 def lean() -> Iterator[None]:
     """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
     with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
+          patch.object(PostProcessor, "run", _process),
           patch.object(ssa, "_run_block_rewrite", _Rewriting()), fewer_collections()):
         yield
