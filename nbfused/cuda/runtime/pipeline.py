@@ -71,7 +71,8 @@ class _PhiAssignments(typed_passes.PreLowerStripPhis):
     def _strip_phi_nodes(self, function: Any) -> Any:
         phis = {id(statement): statement for block in function.blocks.values()
                 for statement in block.find_insts(ir.assign_types)
-                if getattr(statement.value, "op", "") == "phi"}
+                if isinstance(statement.value, ir.expr_types)
+                and statement.value.op == "phi"}
         given: dict[int, list[tuple[Any, Any]]] = {}
         for phi in phis.values():
             for label, value in zip(phi.value.incoming_blocks,
@@ -91,7 +92,7 @@ def _assign(block: Any, target: Any, value: Any, start: Any) -> None:
     """Assign to a phi node's target, as soon as the block has the value."""
     if value is ir.UNDEFINED:
         value = ir.Expr.null(loc=start)
-    name = getattr(value, "name", None)
+    name = value.name if isinstance(value, ir.var_types) else None
     for k in range(len(block.body) - 1, -1, -1):
         statement = block.body[k]
         if name and isinstance(statement, ir.assign_types) and \
