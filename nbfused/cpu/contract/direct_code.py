@@ -12,6 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .narrow_code import I64, KINDS, Kinds, NarrowEmitter
+from .tile import has_masks
 
 __all__ = ["DIRECT"]
 
@@ -36,16 +37,43 @@ class _Emitter(NarrowEmitter):
         Where there are fewer rows, the last one takes the places of what is missing.
         """
         b, lanes = self.builder, self.tile.lanes
-        masks = [self.mask(columns, v*lanes) for v in range(self.vectors)]
         places = self.places(rows, self.rows)
         starts = [b.mul(down, place) for place in places]
-        targets = [b.add(b.mul(stride, place), I64(v*lanes)) for place in places
-                   for v in range(self.vectors)]
+        below = [b.mul(stride, place) for place in places]
+        begins = [I64(v*lanes) for v in range(self.vectors)]
+
+        def emit(begins: list[Any], masks: list[Any]) -> None:
+            self._emit(left, along, right, step, sums, count, first, starts, below,
+                       begins, masks)
+
+        def some() -> None:
+            emit(begins, [self.mask(columns, v*lanes) for v in range(self.vectors)])
+
+        if has_masks():
+            some()
+            return
+        last = b.sub(columns, I64(lanes))
+        with b.if_else(b.icmp_signed(">=", last, I64(0))) as (whole, otherwise):
+            with whole:
+                emit([b.select(b.icmp_signed("<", begin, last), begin, last)
+                      for begin in begins], [None]*self.vectors)
+            with otherwise:
+                some()
+
+    def _emit(self, left: Any, along: Any, right: Any, step: Any, sums: Any, count: Any,
+              first: Any, starts: list[Any], below: list[Any], begins: list[Any],
+              masks: list[Any]) -> None:
+        """Emit the loop for rows, and vectors of columns, that begin so far away.
+
+        Vectors that overlap compute the same.
+        """
+        b, lanes = self.builder, self.tile.lanes
+        targets = [b.add(row, begin) for row in below for begin in begins]
 
         def added(k: Any, totals: list[Any]) -> list[Any]:
             here, place = b.mul(k, step), b.mul(k, along)
-            vectors = [self.load(right, b.add(here, I64(v*lanes)), mask, self.kinds[1])
-                       for v, mask in enumerate(masks)]
+            vectors = [self.load(right, b.add(here, begin), mask, self.kinds[1])
+                       for begin, mask in zip(begins, masks, strict=True)]
             if self.vectors > 1:  # else the next ones are in lines that are read
                 self.fetch(right, b.add(here, I64(self.vectors*lanes)), self.vectors,
                            self.kinds[1])

@@ -17,7 +17,7 @@ from ...support.records import record
 from ..runtime.schedule import runs_alone
 from .direct_text import InnerLoop
 from .gemm import LIGHT, Factors
-from .tile import registers, tile_of
+from .tile import has_masks, registers, tile_of
 
 __all__ = ["Cut", "Way", "cut_of", "is_narrow", "way_of", "weight_of"]
 
@@ -194,12 +194,13 @@ def _best(form: str, m: int, n: int, lanes: int) -> tuple[float, int, int]:
     """The time of a product of each sum, and the tile that takes least.
 
     That is as many instructions as it has multiplications, or loads if they are more,
-    and one: rows, and vectors or columns.
+    and one: rows, and vectors or columns.  With AVX-512 a multiplication repeats a
+    number of the left factor itself.
     """
-    dots = form == "dots"
+    dots, repeats = form == "dots", has_masks()
 
     def time(rows: int, across: int) -> tuple[float, int]:
-        loads = rows + across if dots else across + rows / 2
+        loads = across + (rows / 2 if repeats and not dots else rows)
         tiles = -(-m // rows)*-(-n // (across if dots else across*lanes))
         return tiles*(max(rows*across, loads) + 1), rows*across
 

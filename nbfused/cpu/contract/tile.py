@@ -12,7 +12,7 @@ import platform
 from ...support.records import record
 from ..runtime import objects
 
-__all__ = ["SQUARED", "VECTORS", "Tile", "registers", "square_lanes",
+__all__ = ["SQUARED", "VECTORS", "Tile", "has_masks", "registers", "square_lanes",
            "tile_of"]
 
 #: Vectors in a row of a tile.
@@ -43,6 +43,14 @@ def tile_of(itemsize: int) -> Tile:
 def registers() -> int:
     """Vectors that this processor's registers hold."""
     return 32 if _width() == 64 or platform.machine() in ("aarch64", "arm64") else 16
+
+
+def has_masks() -> bool:
+    """Whether the lanes that a load reads are masked by registers for that.
+
+    Elsewhere masks fill vectors' registers, and 16-bit lanes are read one by one.
+    """
+    return _width() == 64
 
 
 def _width() -> int:
