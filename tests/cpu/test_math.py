@@ -26,7 +26,17 @@ REFERENCES = {
     "sigmoid": lambda x: 1/(1 + mpmath.exp(-x)),
     "erfc": lambda x: mpmath.erfc(max(min(x, 1e3), -1e3)),  # mpmath fails beyond
     "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
+    "asin": mpmath.asin, "acos": mpmath.acos, "atan": mpmath.atan,
+    "asinh": mpmath.asinh, "acosh": mpmath.acosh, "atanh": mpmath.atanh,
+    "cbrt": lambda x: mpmath.sign(x)*mpmath.cbrt(abs(x)),
 }
+#: Names of NumPy's functions that are other ones.
+NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+         "acosh": "arccosh", "atanh": "arctanh"}
+#: Where functions are defined that are not everywhere: a least and a largest argument.
+DOMAINS = {"log": (0, np.inf), "log2": (0, np.inf), "log10": (0, np.inf),
+           "log1p": (-1, np.inf), "asin": (-1, 1), "acos": (-1, 1), "atanh": (-1, 1),
+           "acosh": (1, np.inf)}
 UNARY = [(dtype, op) for dtype, ops in FUNCTIONS.items() for op in ops
          if op not in BINARY]
 
@@ -54,11 +64,18 @@ def points(op, dtype, count=400):
     elif op == "log1p":
         parts = [np.exp(rng.uniform(low, high, count)), rng.uniform(-0.9, 2, count),
                  np.maximum(tiny, -0.9), -1 + np.exp(rng.uniform(-15, 0, count))]
+    elif op == "acosh":
+        parts = [1 + np.exp(rng.uniform(-30, 3, count)), rng.uniform(1, 3, count),
+                 np.exp(rng.uniform(0, high, count))]
+    elif op in DOMAINS:
+        near = np.exp(rng.uniform(-30, 0, count))
+        parts = [rng.uniform(-1, 1, count), 1 - near, near - 1, 0.5 + tiny/10]
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
                 **dict.fromkeys(TURNING, (-3e4, 3e4)),
                 "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
+                "atan": (-9, 9), "asinh": (-9, 9), "cbrt": (-1e3, 1e3),
                 "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
         if op in TURNING:  # near the zeros, and the numbers that are nearest to any
@@ -94,8 +111,8 @@ def ulps(got, x, reference):
 @pytest.mark.parametrize(("dtype", "op"), UNARY)
 def test_two_units_in_the_last_place(dtype, op):
     x = points(op, dtype)
-    if op.startswith("log"):  # elsewhere it is NaN, as test_special_values has it
-        x = x[x > (-1 if op == "log1p" else 0)]
+    least, most = DOMAINS.get(op, (-np.inf, np.inf))
+    x = x[(x > least) & (x < most)]  # elsewhere: test_special_values
     got = run_map(operation(op), x)
     with mpmath.workprec(1300 if op in TURNING else 120):
         assert ulps(got, x, REFERENCES[op]) <= 2.0
@@ -131,13 +148,43 @@ def test_special_values(dtype, op):
     got = run_map(operation(op), x)
     theirs = {"erf": scipy.special.erf, "erfc": scipy.special.erfc,
               "sigmoid": scipy.special.expit}
-    function = theirs.get(op) or getattr(np, op)
+    function = theirs.get(op) or getattr(np, NUMPY.get(op, op))
     with np.errstate(all="ignore"):
         expected = function(x.astype(np.float64)).astype(dtype)
     assert np.allclose(got, expected, rtol=4*info.eps, atol=info.smallest_subnormal,
                        equal_nan=True)
     zero = (got == 0) & (expected == 0)
     assert np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
+
+
+def test_angles_of_points():
+    """Of every two exponents, as one or the other is near 0 or far from it."""
+    rng = np.random.default_rng(0)
+    for dtype in ("float32", "float64"):
+        exponents = every_exponent(rng, np.finfo(dtype))
+        y = np.concatenate([exponents, rng.normal(size=400)]).astype(dtype)
+        x = rng.permutation(y)
+        got = run_map(operation("atan2", 2), y, x)
+        with mpmath.workprec(120):
+            exact = [mpmath.atan2(*map(mpmath.mpf, pair))
+                     for pair in zip(y.tolist(), x.tolist(), strict=True)]
+            unit = np.spacing(abs(np.array([float(e) for e in exact], dtype)))
+            far = [abs(g - e)/float(u) for g, e, u in zip(got.tolist(), exact, unit,
+                                                        strict=True)]
+        assert max(far) <= 2.0
+
+
+def test_angles_at_special_values():
+    values = np.array([0, 1, 2, np.inf, np.nan, 1e-45, 3e38, 1e-30], np.float32)
+    values = np.concatenate([values, -values])
+    for dtype in ("float32", "float64"):
+        y, x = (v.ravel() for v in np.meshgrid(values.astype(dtype),
+                                               values.astype(dtype)))
+        got, expected = run_map(operation("atan2", 2), y, x), np.arctan2(y, x)
+        np.testing.assert_allclose(got, expected, rtol=4*np.finfo(dtype).eps,
+                                   atol=np.finfo(dtype).smallest_subnormal)
+        known = ~np.isnan(expected)
+        assert np.array_equal(np.signbit(got[known]), np.signbit(expected[known]))
 
 
 @pytest.mark.parametrize(("op", "function"), [("pow", np.power), ("hypot", np.hypot)])

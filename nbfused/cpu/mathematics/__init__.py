@@ -5,6 +5,7 @@
 `exponentials`    exponential and hyperbolic functions as branch-free LLVM code
 `formats`         the two floating formats, and arithmetic on polynomials in them
 `functions`       Numba intrinsics of the elementary functions
+`inverses`        inverse trigonometric and hyperbolic functions, and the cube root
 `logarithms`      logarithms as branch-free LLVM code
 `number`          `Number`: LLVM values with Python operators that emit instructions
 `trigonometry`    sin, cos and tan for arguments of any size, as functions of vectors

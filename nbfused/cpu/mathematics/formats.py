@@ -13,7 +13,8 @@ from llvmlite import ir
 from ...support.records import record
 from .number import Number, bits, fma, fma_is_fast, real
 
-__all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner", "product"]
+__all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner", "product",
+           "two_sum"]
 
 
 @record(frozen=True)
@@ -108,3 +109,10 @@ def product(u: Number, v: Number) -> tuple[Number, Number]:
     mask = -(1 << format_of(u).mantissa//2 + 1)  # halves, whose products are exact
     a, b = real(bits(u) & mask), real(bits(v) & mask)
     return s, (a*b - s) + (a*(v - b) + (u - a)*b) + (u - a)*(v - b)
+
+
+def two_sum(a: Number, b: Number) -> tuple[Number, Number]:
+    """``a + b`` and its rounding error."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)

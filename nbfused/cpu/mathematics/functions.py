@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from ..text.function_names import BINARY, CALLS, FOUND, FUNCTIONS
 from .error_functions import erf, erfc, erfc_of_half
 from .exponentials import cosh, exp, exp2, exp_of_product, expm1, sigmoid, sinh, tanh
+from .inverses import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt
 from .logarithms import log, log1p, log2, log10
 from .number import Number, bits, select
 from .trigonometry import call_trigonometric
@@ -63,6 +64,8 @@ _DEFINITIONS: dict[str, Callable[..., Number]] = {
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "erf": erf, "erfc": erfc,
     "erfc_of_half": erfc_of_half, "exp_of_product": exp_of_product,
     **{name: partial(call_trigonometric, name) for name in ("sin", "cos", "tan")},
+    "asin": asin, "acos": acos, "atan": atan, "atan2": atan2, "asinh": asinh,
+    "acosh": acosh, "atanh": atanh, "cbrt": cbrt,
     "sigmoid": sigmoid, "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
 }
 _TYPES = {"float32": types.float32, "float64": types.float64}

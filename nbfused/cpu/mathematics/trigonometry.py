@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...support.records import record
-from .formats import DOUBLE, constant, format_of, horner, product
+from .formats import DOUBLE, constant, format_of, horner, product, two_sum
 from .number import Number, bits, fma, fma_is_fast, real, select
 
 __all__ = ["call_trigonometric"]
@@ -85,7 +85,7 @@ def _near(x: Number) -> _Reduced:
     negative = form.round - shifted
     first = fma(negative, constant(x, parts[0]), x)  # exact
     part = negative*parts[1]
-    total, lost = _two_sum(first, part)
+    total, lost = two_sum(first, part)
     lost = lost + fma(negative, constant(x, parts[1]), -part)
     lost = fma(negative, constant(x, parts[2]), lost)
     r = total + lost
@@ -110,7 +110,7 @@ def _far(x: Number) -> _Reduced:
         scale *= 2.0**-32
     r, low = parts[0], constant(x, 0.0)
     for part in parts[1:]:
-        r, lost = _two_sum(r, part)
+        r, lost = two_sum(r, part)
         low = low + lost
     half_pi = constant(x, _DOUBLES.parts[0])
     turned = r*half_pi
@@ -137,13 +137,6 @@ def _turns(whole: Number, first: Number) -> list[Any]:
         found.append(b.trunc(total, _I64))
         carry = b.lshr(total, wide(64))
     return found[::-1]
-
-
-def _two_sum(a: Number, b: Number) -> tuple[Number, Number]:
-    """``a + b`` and its rounding error."""
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
 
 
 def _coefficients(x: Number) -> _Coefficients:

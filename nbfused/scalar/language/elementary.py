@@ -197,6 +197,7 @@ _function("sqrt", "The square root; its derivative at 0 is 0.",
           exact="sqrt(a)", points=POSITIVE)
 _function("cbrt", "The cube root.",
           "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
+          cpu=FLOATS,
           exact="cbrt(a)", points=POSITIVE)
 _function("exp", "The exponential.",
           "y", number=math.exp, cpu=FLOATS, c=("exp", "__expf"), cost=10,
@@ -242,15 +243,15 @@ _function("tan", "The tangent of radians.",
           on_complex="complex_tan", exact="tan(a)",
           points=EVERYWHERE)
 _function("asin", "The inverse sine, `numpy.arcsin`.",
-          "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
+          "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", cpu=FLOATS, torch=("asin",),
           real=True, on_complex="complex_asin",
           exact="asin(a)", points=UNIT)
 _function("acos", "The inverse cosine, `numpy.arccos`.",
-          "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", torch=("acos",),
+          "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", cpu=FLOATS, torch=("acos",),
           real=True, on_complex="complex_acos",
           exact="acos(a)", points=UNIT)
 _function("atan", "The inverse tangent, `numpy.arctan`.",
-          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",),
+          "1.0/(1.0 + a*a)", rule="arctan", cpu=FLOATS, torch=("atan",),
           real=True, on_complex="complex_atan",
           exact="atan(a)",
           points=EVERYWHERE)
@@ -267,15 +268,15 @@ _function("tanh", "The hyperbolic tangent.",
           points=(-3.0, -0.4, 0.2, 2.0))
 # hypot and split roots: a*a would overflow long before the result does.
 _function("asinh", "The inverse hyperbolic sine, `numpy.arcsinh`.",
-          "1.0/hypot(a, 1.0)", rule="arcsinh", torch=("asinh",),
+          "1.0/hypot(a, 1.0)", rule="arcsinh", cpu=FLOATS, torch=("asinh",),
           real=True, on_complex="complex_asinh",
           exact="asinh(a)", points=EVERYWHERE)
 _function("acosh", "The inverse hyperbolic cosine, `numpy.arccosh`.",
           "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh",
-          torch=("acosh",), real=True, on_complex="complex_acosh",
+          cpu=FLOATS, torch=("acosh",), real=True, on_complex="complex_acosh",
           exact="acosh(a)", points=(1.001, 2.0, 1e10))
 _function("atanh", "The inverse hyperbolic tangent, `numpy.arctanh`.",
-          "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", torch=("atanh",),
+          "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", cpu=FLOATS, torch=("atanh",),
           real=True, on_complex="complex_atanh",
           exact="atanh(a)", points=UNIT)
 _function("hypot",
@@ -286,7 +287,7 @@ _function("atan2",
           "The angle of (b, a), `numpy.arctan2`; its derivative at (0, 0) is 0.",
           "0.0 if hypot(a, b) == 0.0 else b/hypot(a, b)/hypot(a, b)",
           "0.0 if hypot(a, b) == 0.0 else -a/hypot(a, b)/hypot(a, b)", rule="arctan2",
-          torch=("atan2",), exact="atan2(a, b)")
+          cpu=FLOATS, torch=("atan2",), exact="atan2(a, b)")
 _function("copysign", "The magnitude of `a` with the sign of `b`.",
           "sign(a)*copysign(1.0, b)", None, cost=1,
           exact="abs(a)*(1 if b > 0 else -1)")
