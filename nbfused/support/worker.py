@@ -15,72 +15,101 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
+
+from .processes import packed, received
 
 __all__ = ["fork", "main"]
 
 
 def main() -> None:
     """Answer calls from the standard input on the standard output, until it ends."""
-    with os.fdopen(os.dup(0), "rb") as source, os.fdopen(os.dup(1), "wb") as target:
-        _keep_quiet()
-        _serve(source, target)
+    source, target = _take_streams()
+    with os.fdopen(target, "wb") as file:
+
+        def write(data: bytes) -> None:
+            file.write(data)
+            file.flush()
+
+        _serve(lambda length: os.read(source, length), write)
 
 
-def fork(prepare: str, control: int) -> None:
-    """Prepare, then fork for each connection that is sent over another one.
+def fork(prepare: str) -> None:
+    """Prepare, then fork for each connection that is sent over the standard input.
 
     Parameters
     ----------
     prepare
         ``"module:function"``; its errors are left to who needs what it imports.
-    control
-        The descriptor of a socket.
     """
-    _keep_quiet()
+    control, _ = _take_streams()
     gc.disable()  # imports make no cycles that are worth a tenth of their time
     # Numba imports it, a quarter of a second, to see whether there is a BLAS.
-    sys.modules["scipy"] = None  # type: ignore[assignment]
+    sys.modules.setdefault("scipy", None)  # type: ignore[arg-type]
     with suppress(Exception):
         _find(prepare)()
-    del sys.modules["scipy"]
+    if sys.modules["scipy"] is None:
+        del sys.modules["scipy"]
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a fork ended
     with socket.socket(fileno=control) as parent:
-        while True:
-            _, sent, *_ = socket.recv_fds(parent, 1, 1)
-            if not sent:
-                os._exit(0)
-            if not os.fork():
-                break
-            os.close(sent[0])
+        own = _fork_for_each(parent)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     gc.enable()
-    with socket.socket(fileno=sent[0]) as own:
-        _serve(own.makefile("rb"), own.makefile("wb"))
+    with socket.socket(fileno=own) as connection:
+        _serve(connection.recv, connection.sendall)
 
 
-def _keep_quiet() -> None:
-    """Keep what a compiler prints from being read as an answer; it reads nothing."""
+def _fork_for_each(parent: socket.socket) -> int:
+    """Fork for each connection sent by `parent`; returns it in the fork, only."""
+    while True:
+        _, sent, *_ = socket.recv_fds(parent, 1, 1)
+        if not sent:
+            break
+        with suppress(OSError):  # no fork to be had: who has sent it sees it closed
+            if not os.fork():
+                return sent[0]
+        os.close(sent[0])
+    # Nobody waits for answers.  Left behind, forks would be given to process 1, which
+    # may be a user's, and keep the standard error open for as long as they compile.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    with suppress(ChildProcessError):
+        os.wait()  # for all
+    os._exit(0)
+
+
+def _take_streams() -> tuple[int, int]:
+    """Duplicate the standard input and output, and let nobody else use them.
+
+    What a compiler prints is not read as an answer, and nothing is read by it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asks
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    while nothing <= 2:  # a standard stream that is closed
+        nothing = os.dup(nothing)
+    taken = os.dup(0), os.dup(1)
+    os.dup2(nothing, 0)
     os.dup2(2, 1)
-    sys.stdin = open(os.devnull)  # noqa: SIM115
+    os.close(nothing)
+    return taken
 
 
-def _serve(source: BinaryIO, target: BinaryIO) -> None:
+def _serve(read: Callable[[int], bytes], write: Callable[[bytes], object]) -> None:
     """Answer calls until the input ends."""
     with suppress(EOFError, OSError):
         while True:
-            function, arguments = pickle.load(source)
-            target.write(_answer(function, arguments))
-            target.flush()
+            function, arguments = received(read)
+            write(_answer(function, arguments))
     os._exit(0)  # nobody is there, and nothing is left to be tidied up
 
 
 def _answer(function: str, arguments: tuple[Any, ...]) -> bytes:
     try:
-        return pickle.dumps((True, _find(function)(*arguments)))
+        return packed((True, _find(function)(*arguments)))
     except Exception as error:
-        return _packed(error)
+        return _failure(error)
 
 
 def _find(function: str) -> Callable[..., Any]:
@@ -89,11 +118,10 @@ def _find(function: str) -> Callable[..., Any]:
     return found
 
 
-def _packed(error: Exception) -> bytes:
+def _failure(error: Exception) -> bytes:
     """A failure; only its text where the error cannot be sent."""
     try:
-        data = pickle.dumps((False, error))
-        pickle.loads(data)
+        pickle.loads(pickle.dumps(error))
     except Exception:
-        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
-    return data
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return packed((False, error))

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from .processes import (
-    FORKS,
-    Job,
-    LostError,
-    Worker,
-    is_started,
-    take_templates,
-    template,
-)
+from . import processes
+from .processes import LOCK, Job, LostError, Worker
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,12 +29,11 @@ WORTH = 3
 #: Seconds for which a worker waits for further calls.
 IDLE = 10.0
 
-_lock = threading.Lock()
 _alive: set[Worker] = set()
 _idle: list[Worker] = []
 _timer: threading.Timer | None = None
-#: Blocks of `Workers` that run calls, whose processes are not ended meanwhile.
-_blocks = 0
+#: What runs calls: no process is ended meanwhile.
+_blocks: WeakSet[Workers] = WeakSet()
 
 
 def processors() -> int:
@@ -58,13 +51,10 @@ def prepare(function: str, most: int | None) -> None:
     function, most
         As of `Workers`.
     """
-    if not FORKS or (most or processors()) < 2 or not sys.executable:
-        return
-    try:
-        template(function)
-    except (OSError, ValueError):
-        return  # whoever needs it says so
-    _close_later()
+    if processes.FORKS and (most or processors()) > 1 and processes.is_possible():
+        with suppress(Exception):  # whoever needs it says so
+            processes.template(function)
+        _close_later()
 
 
 class Workers:
@@ -85,32 +75,36 @@ class Workers:
         self._most, self._prepare = most or processors(), prepare
         self._waiting: list[tuple[Job, Future[Any]]] = []
         self._pool: ThreadPoolExecutor | None = None
+        self._busy: set[Worker] = set()
+        self._stopped = False
 
     def __enter__(self) -> Workers:
-        _count(1)
+        with LOCK:
+            _blocks.add(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        _count(-1)
         for _, future in self._waiting:
             future.cancel()
-        if self._pool is None:
-            return
-        if kind is not None:
-            _close_all()  # whoever waits for them is told at once
-        self._pool.shutdown(cancel_futures=True)
-        _close_later()
+        try:
+            if self._pool is not None:
+                if kind is not None:
+                    self._stop()
+                self._pool.shutdown(cancel_futures=True)
+        finally:
+            with LOCK:
+                _blocks.discard(self)
+            _close_later()
 
     def submit(self, job: Job) -> Future[Any]:
         """Run a call; a future that is never done where it does not pay."""
-        from concurrent.futures import Future  # takes time
+        with LOCK:  # no fork while it is imported
+            from concurrent.futures import Future  # takes time
 
         future: Future[Any] = Future()
         self._waiting.append((job, future))
-        if self._most > 1 and sys.executable and (
-                self.running or len(self._waiting) >= WORTH
-                or is_started(self._prepare)):
+        if self.running or self._pays():
             self._start()
         return future
 
@@ -119,100 +113,137 @@ class Workers:
         """Whether calls are run, as there are enough of them."""
         return self._pool is not None
 
+    def _pays(self) -> bool:
+        return self._most > 1 and processes.is_possible() and (
+            len(self._waiting) >= WORTH or processes.is_started(self._prepare))
+
     def _start(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor
+        with LOCK:
+            from concurrent.futures import ThreadPoolExecutor
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, "nbfused-compile")
         for job, future in self._waiting:
-            self._pool.submit(_settle, job, future, self._prepare)
+            try:
+                self._pool.submit(self._settle, job, future)
+            except RuntimeError as error:
+                future.set_exception(LostError(f"no thread to be had: {error}"))
         self._waiting.clear()
 
-
-def _settle(job: Job, future: Future[Any], prepare: str) -> None:
-    """Run a call in a worker, and tell its future."""
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        worker = _worker(prepare)
+    def _settle(self, job: Job, future: Future[Any]) -> None:
+        """Run a call in a worker, and tell its future."""
+        if future.done() or not future.set_running_or_notify_cancel():
+            return
         try:
-            found = worker.run(job)
+            future.set_result(self._run(job))
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _run(self, job: Job) -> Any:
+        worker = self._worker()
+        try:
+            return worker.run(job)
         finally:
-            with _lock:
-                if worker in _alive and worker.alive:
+            with LOCK:
+                self._busy.discard(worker)
+                again = worker in _alive and worker.alive
+                if again:
                     _idle.append(worker)
                 else:
                     _alive.discard(worker)
-    except BaseException as error:
-        future.set_exception(error)
-    else:
-        future.set_result(found)
+            if not again:
+                worker.close()
+
+    def _worker(self) -> Worker:
+        """A worker that has nothing to do, or a new one."""
+        with LOCK:
+            if self._stopped or not processes.is_possible():
+                raise LostError("no process to compile in while the program ends")
+            worker = _take_idle(self._prepare) or Worker(self._prepare)
+            _alive.add(worker)
+            self._busy.add(worker)
+        return worker
+
+    def _stop(self) -> None:
+        """End the calls at once, with those of nobody else."""
+        assert self._pool is not None
+        with LOCK:
+            self._stopped = True
+            busy = list(self._busy)
+            alone = set(_blocks) <= {self}
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if alone:
+            _close_all()
+        for worker in busy:
+            worker.kill()
 
 
-def _worker(prepare: str) -> Worker:
-    """A worker that has nothing to do, or a new one."""
-    with _lock:
-        for k, worker in enumerate(_idle):
-            if worker.prepare == prepare:
-                return _idle.pop(k)
-    worker = Worker(prepare)
-    with _lock:
-        _alive.add(worker)
-    return worker
-
-
-def _count(change: int) -> None:
-    global _blocks
-    with _lock:
-        _blocks += change
+def _take_idle(prepare: str) -> Worker | None:
+    """A worker that has nothing to do, and has not been killed by anybody."""
+    for worker in [each for each in _idle if each.prepare == prepare]:
+        _idle.remove(worker)
+        if worker.alive:
+            return worker
+        _alive.discard(worker)
+        worker.close()
+    return None
 
 
 def _close_later() -> None:
     """End idle processes after a while."""
     global _timer
-    with _lock:
+    with LOCK:
         if _timer is not None:
             _timer.cancel()
+        if not _alive and not processes.is_started():
+            return
         _timer = threading.Timer(IDLE, close_idle)
         _timer.daemon = True
-        _timer.start()
+        with suppress(RuntimeError):  # no thread to be had: they end with this process
+            _timer.start()
 
 
 def close_idle() -> None:
     """End the processes that have nothing to do, unless calls are about to come."""
-    with _lock:
+    with LOCK:
         if _blocks:
             return
         workers, _idle[:] = list(_idle), []
         _alive.difference_update(workers)
+        templates = processes.take_templates()
     for worker in workers:
         worker.close()
-    for each in take_templates():
+    for each in templates:
         each.close()
 
 
 def _close_all() -> None:
     """End all processes, busy or not."""
-    with _lock:
-        workers = list(_alive)
+    with LOCK:
+        idle, busy = list(_idle), _alive.difference(_idle)
         _idle.clear()
         _alive.clear()
-    for each in take_templates():
+        templates = processes.take_templates()
+    for each in templates:
         each.kill()
-    for worker in workers:
+    for worker in busy:
         worker.kill()
+    for worker in idle:
+        worker.kill()
+        worker.close()
 
 
 def _leave_to_parent() -> None:
     """Forget the processes in a forked child: they are its parent's."""
-    global _lock, _timer, _blocks
-    _lock, _timer, _blocks = threading.Lock(), None, 0
+    global _timer
+    _timer = None
     for worker in _alive:
         worker.forget()
-    for each in take_templates():
+    for each in processes.take_templates():
         each.forget()
     _idle.clear()
     _alive.clear()
+    _blocks.clear()
 
 
 atexit.register(_close_all)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
@@ -36,21 +36,21 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
     waiting: dict[Future[bytes], list[_Load]] = {}
     with (cache.held(), Workers(config.compile_workers, _PREPARE) as workers,
           ThreadPoolExecutor(min(processors(), _LOADERS), "nbfused-load") as pool):
-        loads: list[Future[None]] = []
+        loads: list[Callable[[], None]] = []
         missing: dict[str, list[_Load]] = {}
         for load in _loads(calls):
             key = compile.key_of(load.launched.program.kernel, load.device)
             if key not in missing and cache.has(key):
-                loads.append(pool.submit(load.run))
+                loads.append(_start(load, pool))
                 continue
             missing.setdefault(key, []).append(load)
         # The longest first: they decide when the last one is done.
         for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
             kernel, where = alike[0].launched.program.kernel, alike[0].device
             waiting[workers.submit(Job(_COMPILE, (kernel, where.arch)))] = alike
-        loads += [pool.submit(load.run) for load in _compiled(waiting, workers)]
-        for each in loads:
-            each.result()
+        loads += [_start(load, pool) for load in _compiled(waiting, workers)]
+        for finish in loads:
+            finish()
 
 
 def expect_kernels() -> None:
@@ -74,6 +74,14 @@ class _Load(NamedTuple):
         """Load it."""
         with self.device.current():
             self.launched.program.function(self.device, self.launched.shared)
+
+
+def _start(load: _Load, pool: ThreadPoolExecutor) -> Callable[[], None]:
+    """Let a kernel be loaded; returns what waits for it."""
+    try:
+        return pool.submit(load.run).result
+    except RuntimeError:  # no thread to be had
+        return load.run
 
 
 def _loads(calls: Sequence[Foreseen]) -> Iterator[_Load]:

@@ -41,7 +41,11 @@ def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
         return
     other = threading.Thread(target=_retain, args=(library, ordinal),
                              name="nbfused start")
-    other.start()
+    try:
+        other.start()
+    except RuntimeError:  # no thread to be had: all of it happens here, later
+        meanwhile()
+        return
     try:
         meanwhile()
         _import()

@@ -17,6 +17,7 @@ from ...config import logger
 from ...dispatch.foreseen import array_like, foresee, foresee_view
 from ...registry.backends import registry
 from ...specs.fusion.graph import Launch, Value
+from ...support.processes import pools_are_open
 from .arguments import is_number
 from .outside.scope import Scope
 from .program import Opaque, Program, data_of, evaluate
@@ -29,7 +30,7 @@ _log = logger("compile")
 def expect_kernels(scope: Scope, arguments: Sequence[Any]) -> None:
     """Let a compiler start beside the first trace of a function on this machine."""
     like = next((x for x in arguments if not is_number(x)), None)
-    if like is None:
+    if like is None or not pools_are_open():
         return
     device = describe(data_of(like)).device
     expect = getattr(registry.backend_for(device, "an argument"), "expect", None)
@@ -53,7 +54,7 @@ def compile_ahead(program: Program, arguments: Sequence[Any]) -> None:
     """
     given = dict(zip(program.arguments, arguments, strict=True))
     like = next((x for v, x in given.items() if not v.by_value), None)
-    if like is None:
+    if like is None or not pools_are_open():
         return
     first = describe(data_of(like))
     ahead = getattr(registry.backend_for(first.device, "an argument"), "ahead", None)

@@ -9,6 +9,7 @@ import nbfused as nf
 from nbfused.cpu import ahead
 from nbfused.cpu.runtime import compile
 from nbfused.errors import CompileError
+from nbfused.kernels.fusing import ahead as fusing_ahead
 from nbfused.support import processes, workers
 from nbfused.support.workers import LostError
 
@@ -92,6 +93,14 @@ def test_lost_workers_leave_the_kernels_to_this_process(fresh, monkeypatch):
     texts = here(monkeypatch)
     check(*program())
     assert len(texts) >= 3
+
+
+def test_nothing_is_ahead_when_the_main_thread_has_ended(fresh, monkeypatch):
+    monkeypatch.setattr(fusing_ahead, "pools_are_open", lambda: False)
+    texts = here(monkeypatch)
+    check(*program())
+    assert len(texts) >= 3
+    assert not processes.is_started()
 
 
 def test_an_error_of_a_worker_is_the_compilers(fresh, monkeypatch):
