@@ -77,7 +77,7 @@ def _coefficients(x: Number) -> _Coefficients:
 
 
 def _odd(x: Number, square: Number, polynomial: tuple[float, ...]) -> Number:
-    """What an odd function that begins with `x` is beyond that."""
+    """All but the first term, `x`, of an odd function."""
     return x*square*horner(polynomial, square)
 
 

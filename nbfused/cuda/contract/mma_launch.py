@@ -57,6 +57,9 @@ SHAPES = {
              Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
              Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
+#: Extent along k up to which a large tile of float32 is as slow as this share, where
+#: results leave one by one: benchmarks/notes/products.md#rows-that-begin-anywhere.
+SHORT, ONE_BY_ONE = 48, 0.6
 #: Engines that take the place of others from sm_90 on:
 #: benchmarks/notes/products.md#float64.
 LATER = {"f64": ENGINES["f64h"]}
@@ -126,8 +129,10 @@ class MmaLauncher:
         for shape in SHAPES.get(engine.name, ()):
             plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
                         shape.blocks, (a, b), vector_of(self._text, call))
+            slow = engine.name == "fma" and not plan.vector and \
+                call.shape[-1] <= SHORT
             if plan.shared <= where.shared_limit:
-                yield plan, shape.share
+                yield plan, min(shape.share, ONE_BY_ONE) if slow else shape.share
 
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
         """A factor's way to shared memory; None if no copy can bring it."""

@@ -39,8 +39,8 @@ __all__ = ["PackLauncher"]
 #: benchmarks/notes/products.md#rows-that-begin-anywhere.
 LEAST = 1 << 22
 #: The same of float32 that is not rounded, whose products take any stride, slower: see
-#: the same record.
-EXACT = 1 << 31
+#: the same record; and extents from which on that is so of shorter sums, too.
+EXACT, BROAD = 1 << 31, 256
 #: Extents below which the packed factors are read too seldom to make up for it: see
 #: benchmarks/notes/products.md#narrow.
 THIN = 16
@@ -144,9 +144,10 @@ class PackLauncher:
         *_, m, n, k = call.shape
         thick = min(m, n, k) >= THIN or self._is_deep(call) or \
             self._text.typed.prologues != (None, None)
-        least, deep = (EXACT, DEEP) if self._exact else (LEAST, 0)
-        return self._possible and prod(call.shape) >= least and k >= deep and \
-            thick and bool(self.layouts(call))
+        enough = prod(call.shape) >= (EXACT if self._exact else LEAST)
+        if self._exact:
+            enough &= k >= DEEP or min(m, n, k) >= BROAD
+        return self._possible and enough and thick and bool(self.layouts(call))
 
     def _is_deep(self, call: Call) -> bool:
         """Whether sums are long, and rows and columns not too many for tiles."""
