@@ -43,8 +43,9 @@ def fork(prepare: str) -> None:
         ``"module:function"``; its errors are left to who needs what it imports.
     """
     control, _ = _take_streams()
-    gc.disable()  # imports make no cycles that are worth a tenth of their time
-    # Numba imports it, a quarter of a second, to see whether there is a BLAS.
+    # Imports make no cycles worth a tenth of their time, and SciPy is what Numba asks
+    # for a BLAS, a quarter: benchmarks/notes/host.md#first-calls.
+    gc.disable()
     sys.modules.setdefault("scipy", None)  # type: ignore[arg-type]
     with suppress(Exception):
         _find(prepare)()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -168,3 +172,31 @@ def test_what_is_narrow():
     assert is_narrow(single, 1000, 1000, 4)
     assert not is_narrow(np.dtype("c8"), 4, 1000, 50)
     assert not is_narrow(single, 1000, 1000, 100)
+
+
+BOTH_KINDS = """
+import sys
+from nbfused.cpu.contract import direct_code, direct_ways
+direct_code.has_masks = direct_ways.has_masks = lambda: sys.argv[1] == "masks"
+import numpy as np
+from nbfused import ops
+rng = np.random.default_rng(0)
+for m, k, n in ((300, 65, 36), (300, 30, 3), (41, 20, 8), (9, 7, 61), (500, 600, 5)):
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+    for dtype, far in ((np.float32, 1e-4), (np.float16, 0.02)):
+        x, y = a.astype(dtype), b.astype(dtype)
+        exact = x.astype(np.float64) @ y.astype(np.float64)
+        found = ops.matmul(x, y)
+        assert np.abs(found - exact).max() <= far*np.abs(exact).max(), (m, k, n, dtype)
+print("right")
+"""
+
+
+@pytest.mark.parametrize("kind", ["masks", "overlaps"])
+def test_processors_with_and_without_masks(kind):
+    """Each multiplies as the other kind would, whichever this one is."""
+    made = subprocess.run(
+        [sys.executable, "-c", BOTH_KINDS, kind], capture_output=True, text=True,
+        check=False, timeout=600, cwd=Path(__file__).parents[2],
+        env={**os.environ, "NBFUSED_CACHE_DISABLE": "1"})
+    assert made.stdout == "right\n", made.stderr

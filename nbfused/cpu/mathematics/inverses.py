@@ -89,7 +89,7 @@ def _angle(a: Number, b: Number) -> tuple[Number, Number]:
 
     Neither the sum of the numbers nor the inverse of a larger one may be infinite.
     """
-    form, form_of = _coefficients(a), format_of(a)
+    coefficients, form = _coefficients(a), format_of(a)
     steep, wide = a > b*_TANGENTS[1], a > b*_TANGENTS[0]
     less, less_lost = two_sum(a, -b)
     more, more_lost = two_sum(a, b)
@@ -102,9 +102,9 @@ def _angle(a: Number, b: Number) -> tuple[Number, Number]:
     low = (up - s) - lost
     low = (low + select(between, less_lost - t*more_lost, 0.0))*inverse
     # Of a number that is hardly normal the product's error is none.
-    small = up.abs() < 2.0**(2*form_of.mantissa - form_of.bias)
-    low = select(small, 0.0, low) + _odd(t, t*t, form.atan)
-    high, rest = form.half_pi
+    small = up.abs() < 2.0**(2*form.mantissa - form.bias)
+    low = select(small, 0.0, low) + _odd(t, t*t, coefficients.atan)
+    high, rest = coefficients.half_pi
     begin = select(steep, high, select(wide, constant(a, high/2), 0.0))
     begin_low = select(steep, rest, select(wide, constant(a, rest/2), 0.0))
     angle = begin + t

@@ -166,7 +166,6 @@ def _without_unread(text: str) -> str:
 
 def prepare_compiler() -> None:
     """Import the compiler, and what kernels call."""
-    from ..text import intrinsics  # noqa: F401
     from . import pipeline  # noqa: F401
 
     _namespace()

@@ -13,7 +13,8 @@ from ...backend import Call
 from ...gpu.programs import Programs
 from ..runtime.driver import Device
 from ..runtime.launch import Program
-from .general import LARGE, SMALL, UNIT, GeneralText, Tile
+from .general import GeneralText
+from .general_tile import LARGE, SMALL, UNIT, Tile
 from .text import ContractText
 
 __all__ = ["GeneralLauncher", "cycles_of", "tile_for"]

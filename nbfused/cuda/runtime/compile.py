@@ -167,6 +167,7 @@ def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Any:
     return names[kernel.name]
 
 
+#: A literal that is converted to a dtype.
 _CONVERTED = re.compile(r"\b([fiu]\d+)\((-?(?:math\.(?:inf|nan)|"
                         r"\d+(?:\.\d*)?(?:e[+-]?\d+)?))\)")
 
@@ -174,7 +175,8 @@ _CONVERTED = re.compile(r"\b([fiu]\d+)\((-?(?:math\.(?:inf|nan)|"
 def _with_constants(text: str, names: dict[str, Any]) -> str:
     """A text whose converted literals are global constants, which `names` is given.
 
-    ``f32(0.5)`` is three statements for Numba, and a call whose types it looks for.
+    ``f32(0.5)`` is three statements for Numba, and a call whose types it looks for:
+    benchmarks/notes/host.md#first-calls.
     """
     known: dict[str, str] = {}
 

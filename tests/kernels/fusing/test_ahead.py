@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.cpu import ahead
+from nbfused.cpu import CpuBackend, ahead
 from nbfused.cpu.runtime import compile
 from nbfused.errors import CompileError
 from nbfused.kernels.fusing import ahead as fusing_ahead
@@ -144,3 +144,19 @@ def test_layers_that_do_the_same_share_their_kernels(fresh, monkeypatch):
     specs = {launch.spec.kernel for launch in next(iter(
         network._programs.values())).launches}
     assert len(specs) <= 3
+
+
+def test_a_compiler_starts_with_the_first_trace_of_a_function_only(fresh, monkeypatch):
+    started = []
+    monkeypatch.setattr(CpuBackend, "expect",
+                        lambda self: started.append(1))
+
+    def two(x):
+        return np.exp(x) + x.sum()
+
+    nf.fuse(two)(np.ones(5))
+    assert started == [1]
+    nf.fuse(two)(np.ones((3, 4)))  # traced before, as in an earlier process
+    assert started == [1]
+    nf.fuse(lambda x: np.exp(x) * x.sum())(np.ones(5))
+    assert started == [1, 1]
