@@ -178,7 +178,8 @@ def make_plan(request: Request, find: Find | None = None) -> LaunchPlan:
                      for move, dtype in zip(moves, dtypes, strict=True))
     launcher = None
     if all(frame.count(group) for group in frame.needed):
-        launcher = (find or find_launcher)(request.backend, spec.kernel, Signature(
+        kernel = spec.kernel_for(frame, request.types)
+        launcher = (find or find_launcher)(request.backend, kernel, Signature(
             request.types, tuple(r.dtype for r in results), loops.ranks, codes))
     zeros = _zeros(request, frame, len(results))
     return LaunchPlan(results, zeros, loops.shape, merged,

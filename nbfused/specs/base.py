@@ -150,6 +150,10 @@ class Spec(Hashed):
         """The spec without what only moves strides (axes, permutations)."""
         return self
 
+    def kernel_for(self, frame: Frame, types: tuple[Type, ...]) -> Spec:
+        """`kernel`, or what computes the same in these loops with less."""
+        return self.kernel
+
     @property
     @abstractmethod
     def parameters(self) -> Parameters:

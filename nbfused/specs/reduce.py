@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.build import Builder
-from ..scalar.ir.nodes import Function, Literal, Value
+from ..scalar.ir.nodes import Function, Literal, Value, literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype
 from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
@@ -28,7 +28,7 @@ from .combine import COMBINES, Combine
 from .map import Map
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, check_count, normalize_axes, reduce_shape
-from .state import State, state_of
+from .state import State, lifted, state_of
 from .vjp.functions import compose, identity, pick
 
 if TYPE_CHECKING:
@@ -84,6 +84,12 @@ class Reduce(Spec):
             return self
         return _kernel(self)
 
+    def kernel_for(self, frame: Frame, types: tuple[Type, ...]) -> Spec:
+        """A Map where each result is of one element: `frame` has no reduced loops."""
+        if len(frame.groups) > 1:
+            return self.kernel
+        return _of_one(self.kernel, self._state(types))
+
     @property
     def parameters(self) -> Parameters:
         """The parameters of the map that are inputs."""
@@ -102,7 +108,7 @@ class Reduce(Spec):
 
     def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
               target: Shape | None = None) -> Frame:
-        """Kept axes, then reduced ones in C order."""
+        """Kept axes, then reduced ones in C order, unless each result is of one."""
         extent = broadcast_shapes([shape for shape, _ in operands], names)
         check_count(extent, self.name)
         reduced = tuple(sorted(normalize_axes(self.axes, len(extent))))
@@ -112,6 +118,11 @@ class Reduce(Spec):
             placement = tuple(-1 if axis in reduced else axis
                               for axis in range(len(extent)))
         outputs = len(self.post.results)
+        if not self.stored and all(extent[axis] == 1 for axis in reduced):
+            return Frame(
+                extent, (kept,),
+                tuple(broadcast_strides(shape, own, extent) for shape, own in operands),
+                (placement,) * outputs, ((0,),) * (len(operands) + outputs))
         whole = tuple(range(len(extent)))
         return Frame(
             extent, (kept, reduced),
@@ -198,6 +209,32 @@ class Reduce(Spec):
 @lru_cache(maxsize=KEPT)
 def _kernel(spec: Reduce) -> Reduce:
     return replace(spec, axes=None, keepdims=False, saves=0)
+
+
+@lru_cache(maxsize=KEPT)
+def _of_one(spec: Reduce, state: State) -> Map:
+    """The results of single elements: `state` is the typed one.
+
+    Sums begin at 0: that of -0.0 is 0.0, and an infinite one has no variance, as in
+    NumPy.  A bound is neutral.
+    """
+    combine, kinds = spec.combine, dict(zip(spec.map.params, spec.kinds, strict=True))
+    implicit = {"index": literal(0), "size": literal(1)}
+    params = [p for p, kind in kinds.items() if kind not in implicit]
+    element = lifted(spec.map, combine, state.logical)
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        values = b.call(element, *(
+            implicit.get(kinds.get(p, "index"), p) for p in element.params))
+        if not {"lowest", "highest"} & {*combine.identity}:
+            values = b.call(combine.merge, *(
+                b.let("cast", literal(int(x)), attr=d.name)
+                for x, d in zip(combine.identity, state.logical, strict=True)), *values)
+        rest = spec.post.params[len(values):]
+        return b.call(spec.post, *values, *(
+            implicit["size"] if p == "size" else p for p in rest))
+
+    return Map(compose(spec.name, params, build), tuple([kinds[p] for p in params]))
 
 
 @lru_cache(maxsize=KEPT)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..scalar.typing.types import Type
     from .combine import Combine
 
-__all__ = ["State", "state_of"]
+__all__ = ["State", "lifted", "state_of"]
 
 
 @record(frozen=True)

@@ -1,0 +1,66 @@
+"""Reductions along axes of extent 1: each result is of one element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.specs import Map, Reduce
+from tests.plugin.nbfused_interpreter import InterpreterBackend
+from tests.variants import sampled
+
+NAMES = ["sum", "mean", "max", "min", "prod", "any", "all", "var", "std", "argmax",
+         "argmin"]
+SHAPES = [((5, 1, 7), 1), ((300, 1), 1), ((1, 300), 0), ((1, 1), None), ((), None),
+          ((0, 1), 1)]
+DTYPES = sampled(["float32", "float64", "int8", "uint64", "bool", "complex64"],
+                 "float32")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_is_numpys(name, shape, axis, dtype, device):
+    x = np.asarray(np.random.default_rng(3).normal(scale=9, size=shape)).astype(dtype)
+    if x.dtype.kind == "f" and x.size > 3:
+        x.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+    for keepdims in (False, True):
+        expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+        found = nf.to_numpy(getattr(nf.ops, name)(
+            nf.array(x, device=device), axis=axis, keepdims=keepdims))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
+        if name == "sum" and x.dtype.kind == "f":
+            assert not np.signbit(found[found == 0]).any()
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "var", "logsumexp", "prod"])
+def test_gradients_are_those_of_more_elements(name, device):
+    """Of a row and neutral elements, where there are any."""
+    x = np.random.default_rng(3).normal(size=(6, 1))
+    op = getattr(nf.ops, name)
+    found = nf.grad(lambda x: (op(x, axis=1) ** 2).sum())(nf.array(x, device=device))
+    value = {"prod": x, "max": x, "sum": x, "logsumexp": x, "var": 0*x}[name]
+    np.testing.assert_allclose(nf.to_numpy(found), 2*value, atol=1e-14)
+
+
+def test_of_half_precision_is_computed_in_float32(device):
+    """The square of 300 is more than float16's largest number."""
+    x = np.full((4, 1), 300, np.float16)
+    found = nf.ops.norm(nf.array(x, device=device), axis=1)
+    np.testing.assert_array_equal(nf.to_numpy(found), x[:, 0], strict=True)
+
+
+def test_no_loop_runs_over_one_element():
+    kernels = []
+
+    class Recording(InterpreterBackend):
+        def build(self, spec, signature):
+            kernels.append(type(spec))
+            return super().build(spec, signature)
+
+    with nf.use_backend(Recording()):
+        nf.ops.max(np.ones((3, 1)), axis=1)
+        nf.ops.max(np.ones((3, 2)), axis=1)
+    assert kernels == [Map, Reduce]
