@@ -6,7 +6,8 @@ by ``cp.async`` (sm_80): tensor cores or multiply-adds (`mma`); and tiles
 through registers that are right at every dtype, shape and stride (`general`).
 Each has a text, under its name, and a launcher, which says what calls it takes.  Where
 only the layout of a large factor stands in the way, or its prologue, it is packed first
-(`pack`).  Long sums of few products are `split`.  Sums are kept in float32 for 16-bit
+(`pack`).  Short rows of a tall factor are read as they lie (`tall`); long sums of few
+products are `split`.  Sums are kept in float32 for 16-bit
 floats and float32.
 """
 
@@ -26,6 +27,7 @@ from .general_launch import GeneralLauncher, cycles_of, tile_for
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
 from .sums.parts import LONG, parts_of, unsplit_cycles
+from .tall import TallLauncher
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
 from .wgmma.launch import WgmmaLauncher
@@ -97,6 +99,7 @@ class ContractLauncher:
         self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
         self._packed: dict[Signature, _Rungs] = {}
         self._general = GeneralLauncher(ContractText(name, typed, signature))
+        self._tall = TallLauncher(text)
         self._text, self._item = text, text.kept.itemsize
         self._could_split = (
             text.ranks[1:] == (1, 1, 1) and typed.accumulator.kind == "f"
@@ -109,6 +112,8 @@ class ContractLauncher:
         where = device(call.device)
         narrow = self._narrow(call)
         rung = None if narrow and not self._tensor else self._rungs.tma(call, where)
+        if self._tall.takes(call, self._tensor and rung is not None):
+            return self._tall(call, where)
         if self._vectors.takes(call) and not (rung and self._tensor):
             return self._vectors(call, where)
         if self._could_split and self._few(rung, call, where):
@@ -133,7 +138,8 @@ class ContractLauncher:
         Choosing takes several times what starting a kernel does.  What TMA brings is
         described with its addresses, for each call.
         """
-        if self._rungs.tma(call, device(call.device)) is not None:
+        tma = self._rungs.tma(call, device(call.device)) is not None
+        if tma and not self._tall.takes(call, self._tensor):
             return None
         return Bindable(self).bind(call)
 
@@ -158,11 +164,12 @@ class ContractLauncher:
             return False
         other = call.shape, self._engine(rung, call, where), where.processors
         cycles = unsplit_cycles(*other)
-        if rung is None:
+        packed = rung is None and self._pack.worthwhile(call)
+        if rung is None and not packed:
             cycles = max(cycles, WAITING*call.shape[-1])
         if parts_of(*other) is not None:
             cycles = min(cycles, LONG)
-        elif rung is None and self._pack.worthwhile(call):
+        elif packed:
             cycles += LONG/2  # a launch more
         return cycles_of(*general, tile) < cycles
 

@@ -37,6 +37,7 @@ CALLS = {
     **{(op, name): f"{op}imum" for op in ("max", "min")
        for name in ("float32", "float64")},
     **{("atomic_add", t.dtype.name): f"atomic_add_{t.short}" for t in HALVES},
+    ("sigmoid", "float32"): "sigmoid",
 }
 
 

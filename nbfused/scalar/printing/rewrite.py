@@ -1,8 +1,9 @@
 """Equal expressions that a backend computes in fewer instructions.
 
-A rule is tried only where the backend has a function for its operation: kernels whose
-results are 16 bits wide have one for sigmoid and one for erfc.  No rule loses accuracy:
-``1 + tanh(a)`` cancels for negative `a`, ``2*sigmoid(2*a)`` does not.
+A rule is tried only where the backend has a function for its operation: kernels on CUDA
+have one for sigmoid of float32, those with results of 16 bits one for erfc, too.  No
+rule loses accuracy: ``1 + tanh(a)`` cancels for negative `a`, ``2*sigmoid(2*a)`` does
+not.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import nbfused as nf
 from nbfused.backend import Signature
 from nbfused.cuda.contract import launcher
 from nbfused.cuda.contract.sums.vectors import VectorLauncher
+from nbfused.cuda.contract.tall import TallLauncher
 from nbfused.cuda.contract.text import ContractText
 from nbfused.registry.backends import registry
 from nbfused.scalar.language import names as language
@@ -39,12 +40,13 @@ def prepared_anew(monkeypatch):
 
 
 def no_other_ways(monkeypatch):
-    """Narrow products, few results and vectors do not leave the engine under test."""
+    """Narrow and tall products, few results and vectors stay with what is tested."""
     monkeypatch.setattr(launcher.ContractLauncher, "_few", lambda self, *call: False)
     monkeypatch.setattr(launcher, "SHALLOW", 0)
     monkeypatch.setattr(launcher, "NARROW", 0)
     monkeypatch.setattr(launcher, "UNEVEN", 0)
     monkeypatch.setattr(VectorLauncher, "takes", lambda self, call: False)
+    monkeypatch.setattr(TallLauncher, "takes", lambda self, *call: False)
 
 
 def biased_relu(total, bias):

@@ -14,6 +14,7 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.autograd.tape import apply
+from nbfused.cuda.contract import tall
 from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
@@ -251,6 +252,7 @@ class Beyond:
                                                 prologue_b="swish"),
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
         self._narrow()
+        self._tall()
         contract_parts.LONG, contract_parts.MANY = 1, 2
         contract_parts.ENGINES = {
             name: contract_parts.Engine(e.rate, e.small, 1.0, 1.0, 32)
@@ -291,6 +293,23 @@ class Beyond:
             a, b = self.floats(m, k), self.floats(n, k).T
             check(f"narrow: {m, k, n}", nf.ops.matmul(a, b), a @ b)
             check("narrow, transposed", nf.ops.contract("mk,kn->nm", a, b), (a @ b).T)
+
+    def _tall(self):
+        """Rows that begin anywhere, rows of whole accesses, and both transposed."""
+        check, usual = self.check, (tall.TALL, tall.BLOCKS, tall.RESIDENT)
+        tall.TALL, tall.BLOCKS, tall.RESIDENT = 60, ((32, 2), (32, 1)), 1/132
+        for m, k, n in ((300, 5, 3), (70, 9, 4), (130, 4, 2), (67, 8, 5), (61, 40, 6)):
+            a, b, bias = self.floats(m + 1, k)[1:], self.floats(k, n), self.floats(n)
+            check(f"tall: {m, k, n}", nf.ops.matmul(a, b), a @ b)
+            check("tall, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+            check("tall, with extras", nf.ops.linear(a, b, bias, activation="relu"),
+                  np.maximum(a @ b + bias, 0))
+            halves = np.rint(a).astype(np.float16), np.rint(b).astype(np.float16)
+            check("tall, of 16-bit elements", nf.ops.matmul(*halves),
+                  halves[0] @ halves[1])
+            p, q = self.floats(3, m, k), self.floats(3, n, k).swapaxes(1, 2)
+            check("tall, of a batch", nf.ops.matmul(p, q), p @ q)
+        tall.TALL, tall.BLOCKS, tall.RESIDENT = usual
 
 
 def main(given: tuple[str, ...]) -> None:

@@ -234,6 +234,7 @@ def namespace():
         "divide_near": np.divide,
         "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
         "exp_rough": np.exp, "sigmoid_rough": lambda x: 1/(1 + np.exp(-x)),
+        "sigmoid": lambda x: 1/(1 + np.exp(-x)),
         "erfc_rough": functions.erfc,
         **{name: OPS[op] for (op, _), name in DIVISION_CALLS.items()},
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
