@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.build import Builder
-from ..scalar.ir.nodes import Function, Literal, Value, literal
+from ..scalar.ir.nodes import Function, Literal, Value
 from ..scalar.typing.types import Typed, Weak, compute_dtype
 from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
@@ -28,7 +28,7 @@ from .combine import COMBINES, Combine
 from .map import Map
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, check_count, normalize_axes, reduce_shape
-from .state import State, lifted, state_of
+from .state import ALONE, State, state_of, state_of_one
 from .vjp.functions import compose, identity, pick
 
 if TYPE_CHECKING:
@@ -213,26 +213,16 @@ def _kernel(spec: Reduce) -> Reduce:
 
 @lru_cache(maxsize=KEPT)
 def _of_one(spec: Reduce, state: State) -> Map:
-    """The results of single elements: `state` is the typed one.
-
-    Sums begin at 0: that of -0.0 is 0.0, and an infinite one has no variance, as in
-    NumPy.  A bound is neutral.
-    """
-    combine, kinds = spec.combine, dict(zip(spec.map.params, spec.kinds, strict=True))
-    implicit = {"index": literal(0), "size": literal(1)}
-    params = [p for p, kind in kinds.items() if kind not in implicit]
-    element = lifted(spec.map, combine, state.logical)
+    """The results of single elements: `state` is the typed one."""
+    kinds = dict(zip(spec.map.params, spec.kinds, strict=True))
+    scope = {**ALONE, **{p: ALONE.get(kind, p) for p, kind in kinds.items()}}
+    params = [p for p, value in scope.items() if p == value]
 
     def build(b: Builder) -> tuple[Value, ...]:
-        values = b.call(element, *(
-            implicit.get(kinds.get(p, "index"), p) for p in element.params))
-        if not {"lowest", "highest"} & {*combine.identity}:
-            values = b.call(combine.merge, *(
-                b.let("cast", literal(int(x)), attr=d.name)
-                for x, d in zip(combine.identity, state.logical, strict=True)), *values)
+        values = state_of_one(b, spec.map, spec.combine, state, scope)
         rest = spec.post.params[len(values):]
         return b.call(spec.post, *values, *(
-            implicit["size"] if p == "size" else p for p in rest))
+            ALONE["size"] if p == "size" else p for p in rest))
 
     return Map(compose(spec.name, params, build), tuple([kinds[p] for p in params]))
 

@@ -7,15 +7,18 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..scalar.ir.nodes import Function, Literal
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Literal, Value
 from ..scalar.typing.types import Typed, Weak, compute_dtype
 from ..support.loop_nests import Axes, Frame, Layout, broadcast_strides, placed_strides
 from ..support.records import record
 from .base import KEPT, Batching, Hashed, Parameters, Pullback, Shape, Spec
 from .combine import Combine
+from .map import Map
 from .pointwise import pointwise
 from .shapes import check_count, normalize_axis, row_shapes, row_whole
-from .state import State, state_of
+from .state import ALONE, State, state_of, state_of_one
+from .vjp.functions import compose
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +98,10 @@ class Row(Spec):
         """The same along the last axis: the strides say which one."""
         return self if self.axis == -1 else _kernel(self)
 
+    def kernel_for(self, frame: Frame, types: tuple[Type, ...]) -> Spec:
+        """A Map of rows of one element: `frame` has no columns then."""
+        return self.kernel if len(frame.groups) > 1 else _of_one(self.kernel, types)
+
     @property
     def parameters(self) -> Parameters:
         """Kinds and names of the inputs."""
@@ -113,7 +120,7 @@ class Row(Spec):
 
     def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
               target: Shape | None = None) -> Frame:
-        """Rows, then columns."""
+        """Rows, then columns, unless each row is one element and nothing is summed."""
         kinds = [kind for kind in self.kinds if kind != "scalar"]
         shapes = [shape for shape, _ in operands]
         row_shapes(kinds, shapes, (), self.axis, names)
@@ -124,13 +131,14 @@ class Row(Spec):
         places = {"element": tuple(range(len(extent))), "row": rows, "column": (axis,),
                   "scalar": ()}
         outs = [out.kind for out in self.outs]
+        alone = extent[axis] == 1 and {*outs} <= {"element", "row"}
         return Frame(
-            extent, (rows, (axis,)),
+            extent, (rows,) if alone else (rows, (axis,)),
             tuple(broadcast_strides(shape, own, extent) if kind == "element" else
                   placed_strides(own, places[kind], len(extent))
                   for kind, (shape, own) in zip(kinds, operands, strict=True)),
             tuple(places[kind] for kind in outs),
-            tuple(_MEMBERS[kind] for kind in (*kinds, *outs)), (1,))
+            tuple(_MEMBERS[kind] for kind in (*kinds, *outs)), () if alone else (1,))
 
     def zeros(self, frame: Frame) -> tuple[int, ...]:
         """Sums over the rows where there are none: nothing is launched then."""
@@ -175,6 +183,24 @@ class Row(Spec):
 @lru_cache(maxsize=KEPT)
 def _kernel(spec: Row) -> Row:
     return replace(spec, axis=-1)
+
+
+@lru_cache(maxsize=KEPT)
+def _of_one(spec: Row, types: tuple[Type, ...]) -> Map:
+    """Each stage of a single element after the other, then the outputs."""
+    states = _typed(spec, types)[0]
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        scope: dict[str, Value] = {**ALONE, **{p: p for p in spec.inputs}}
+        for stage, state in zip(spec.stages, states, strict=True):
+            values = state_of_one(b, stage.map, stage.combine, state, scope)
+            found = b.call(stage.post, *values, *(scope[p] for p in stage.wired))
+            scope.update(zip(stage.names, found, strict=True))
+        return tuple([b.call(out.function, *(scope[p] for p in out.function.params))[0]
+                      for out in spec.outs])
+
+    kinds = tuple(["scalar" if k == "scalar" else "element" for k in spec.kinds])
+    return Map(compose(spec.name, spec.inputs, build), kinds)
 
 
 @lru_cache(maxsize=KEPT)

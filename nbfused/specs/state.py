@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..scalar.ir.build import Builder
-from ..scalar.ir.nodes import Function, Literal, Value
+from ..scalar.ir.nodes import Function, Literal, Value, literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
 from ..support.records import record
 from .pointwise import pointwise
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from ..scalar.typing.types import Type
     from .combine import Combine
 
-__all__ = ["State", "lifted", "state_of"]
+__all__ = ["ALONE", "State", "lifted", "state_of", "state_of_one"]
+
+#: What the parameters of these names, or kinds, are to a single element.
+ALONE: Mapping[str, Value] = {"index": literal(0), "size": literal(1)}
 
 
 @record(frozen=True)
@@ -65,6 +69,22 @@ def lifted(map_: Function, combine: Combine,
                   for v, d in zip(state, dtypes, strict=True)), *rest)
 
     return compose(map_.name, params, build)
+
+
+def state_of_one(b: Builder, map_: Function, combine: Combine, state: State,
+                 scope: Mapping[str, Value]) -> tuple[Value, ...]:
+    """The state of a single element, whose map's parameters `scope` has.
+
+    Sums begin at 0: that of -0.0 is 0.0, and an infinite one has no variance, as in
+    NumPy.  A bound is neutral.
+    """
+    element = lifted(map_, combine, state.logical)
+    values = b.call(element, *(scope[p] for p in element.params))
+    if {"lowest", "highest"} & {*combine.identity}:
+        return values
+    neutral = [b.let("cast", literal(int(x)), attr=d.name)
+               for x, d in zip(combine.identity, state.logical, strict=True)]
+    return b.call(combine.merge, *neutral, *values)
 
 
 def _widened(dtype: np.dtype) -> np.dtype:

@@ -124,6 +124,8 @@ def evaluate(f, *args):
             names[let.results[0]] = values[0][tuple(values[1:])]
         elif let.op == "atomic_add":
             np.add.at(values[0], tuple(values[1:-1]), values[-1])
+        elif let.op == "cast":
+            names[let.results[0]] = np.asarray(values[0]).astype(let.attr)
         else:
             names[let.results[0]] = OPS[let.op](*values)
     return [value(x) for x in f.body.yields]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.specs import Map, Reduce
+from nbfused.specs import Map, Reduce, Row
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 from tests.variants import sampled
 
@@ -52,6 +52,25 @@ def test_of_half_precision_is_computed_in_float32(device):
     np.testing.assert_array_equal(nf.to_numpy(found), x[:, 0], strict=True)
 
 
+ROWS = {
+    "softmax": lambda x: (nf.ops.softmax(x, axis=1), 1.0),
+    "log_softmax": lambda x: (nf.ops.log_softmax(x, axis=1), 0.0),
+    "layer_norm": lambda x: (nf.ops.layer_norm(x, 2*x[0], 3*x[1]), 3.0),
+    "rms_norm": lambda x: (nf.ops.rms_norm(x, 2*x[0], eps=0.0), 2.0)}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", sampled([np.float32, np.float16, np.float64],
+                                          np.float32))
+def test_rows_of_one_element(name, dtype, device):
+    x = np.ones((70, 1), dtype)
+    x[5:8, 0] = np.nan, np.inf, -np.inf
+    x[9] = 1.5
+    found, value = ROWS[name](nf.array(x, device=device))
+    expected = np.where(np.isfinite(x), np.array(value, dtype), np.nan)
+    np.testing.assert_array_equal(nf.to_numpy(found), expected.astype(dtype))
+
+
 def test_no_loop_runs_over_one_element():
     kernels = []
 
@@ -63,4 +82,6 @@ def test_no_loop_runs_over_one_element():
     with nf.use_backend(Recording()):
         nf.ops.max(np.ones((3, 1)), axis=1)
         nf.ops.max(np.ones((3, 2)), axis=1)
-    assert kernels == [Map, Reduce]
+        nf.ops.softmax(np.ones((3, 1)), axis=1)
+        nf.ops.softmax(np.ones((3, 2)), axis=1)
+    assert kernels == [Map, Reduce, Map, Row]
