@@ -1,15 +1,17 @@
-"""Functions for results that are rounded to 16 bits: few instructions, no branches.
+"""Functions of few instructions and no branches, by instructions that approximate.
 
-Their relative error is 2**-15 at most, wherever a float32 holds the result, subnormal
-ones too: bfloat16 has those.  The special unit (``ex2.approx``, ``rcp.approx``) takes
+Those named ``_rough`` are for results that are rounded to 16 bits: their relative error
+is 2**-15 at most, wherever a float32 holds the result, subnormal ones too: bfloat16 has
+those.  The special unit (``ex2.approx``, ``rcp.approx``) takes
 an instruction of a warp in 8 cycles, so there are no more than two of them in each.
 With ``.ftz`` they are one instruction; scaling by powers of 2 keeps what they see
 within the normal numbers.  `tests/cuda/isa/test_approximate_gpu.py` compares with
-mpmath.
+mpmath.  `sigmoid` is right to the last digits of float32.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +20,7 @@ from numba.cuda.extending import intrinsic
 
 from .inline_ptx import asm
 
-__all__ = ["rough_namespace"]
+__all__ = ["approximate_namespace"]
 
 _F32 = ir.FloatType()
 _LOG2E = 1.4426950408889634
@@ -106,7 +108,35 @@ def erfc_rough(typing: Any, a: Any) -> Any:
     return types.float32(types.float32), codegen
 
 
-def rough_namespace() -> dict[str, Any]:
+@intrinsic
+def sigmoid(typing: Any, a: Any) -> Any:
+    """``1/(1 + exp(-a))``: the divisor is from 1 to 2; its inverse is improved once.
+
+    A quotient that may be subnormal is a call in ``div.rn``, which a warp makes for
+    each of its elements in turn: benchmarks/notes/products.md#the-epilogue.
+    """
+    kind = types.float32(types.float32)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        (x,) = values
+        one, zero = _F32(1.0), _F32(0.0)
+
+        def negative(value: Any) -> Any:  # NVVM's LLVM has no `fneg`
+            return builder.fsub(_F32(-0.0), value)
+
+        size = asm(builder, _F32, "abs.f32 $0, $1;", "=f,f", x)
+        power = context.get_function(math.exp, kind)(builder, (negative(size),))
+        above = builder.select(builder.fcmp_ordered(">=", x, zero), one, power)
+        below = builder.fadd(one, power)
+        inverse = asm(builder, _F32, "rcp.approx.ftz.f32 $0, $1;", "=f,f", below)
+        near = builder.fmul(above, inverse)
+        rest = builder.fma(negative(near), below, above)
+        return builder.fma(rest, inverse, near)
+
+    return kind, codegen
+
+
+def approximate_namespace() -> dict[str, Any]:
     """The names for kernel text."""
     return {f.__name__: f for f in (divide_rough, sqrt_rough, exp_rough, sigmoid_rough,
-                                    erfc_rough)}
+                                    erfc_rough, sigmoid)}

@@ -21,8 +21,7 @@ from ...support.llvm.bits import bit_casts
 from ...support.llvm.division import DIVISION_CALLS, emit_division
 from ...support.llvm.rounding import from_wide
 from .accesses import accesses
-from .approximate import rough_namespace
-from .elementary import elementary_namespace
+from .approximate import approximate_namespace
 from .hopper import hopper_namespace
 from .hopper_f32 import f32_namespace
 from .hopper_tf32 import tf32_namespace
@@ -331,7 +330,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
            in from_wide(_to_f16, _to_bf16(arch)).items()},
         **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},
         "divide": divide, "divide_short": divide_short, "inverse": inverse,
-        "short": short, **elementary_namespace(), **rough_namespace(),
+        "short": short, **approximate_namespace(),
         **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
            if arch[0] == 9 else {}),
         **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),

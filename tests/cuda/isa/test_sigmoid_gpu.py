@@ -1,4 +1,4 @@
-"""Functions of float32 without branches over the whole range of their arguments."""
+"""Sigmoid of float32 over the whole range of its argument."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def test_sigmoid_within_three_units_in_the_last_place(function):
     ``exp`` has two units, and ``1 + exp(-x)`` is rounded.
     """
     bits = np.arange(0, 1 << 32, 1009, np.uint64).astype(np.uint32)
-    x = np.concatenate([bits.view(np.float32), np.linspace(-105, 20, 1 << 20),
-                        [np.inf, -np.inf, np.nan, 0.0, -0.0]]).astype(np.float32)
+    near = np.linspace(-105, 20, 1 << 20, dtype=np.float32)
+    others = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
+    x = np.concatenate([bits.view(np.float32), near, others])
     with np.errstate(all="ignore"):
         expected = _sigmoid(x.astype(np.float64))
         unit = np.spacing(expected.astype(np.float32)).astype(np.float64)
