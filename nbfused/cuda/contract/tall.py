@@ -35,8 +35,8 @@ WORK, WORK_OF_TENSORS = 1280, 320
 #: Extent along k up to which narrow tiles of float32 are as fast for several columns.
 SHALLOW = 8
 #: Bytes of a block's rows at most; the threads of a block and the rows of a thread, by
-#: preference; and the blocks of a multiprocessor that there have to be.
-BYTES, BLOCKS, RESIDENT = 3 << 15, ((128, 2), (32, 2), (32, 1)), 2
+#: preference; and those of rows that are so few that a multiprocessor has fewer blocks.
+BYTES, BLOCKS, SMALL, RESIDENT = 3 << 15, ((128, 2), (32, 2)), (64, 1), 2
 #: Bytes of an access, elements along k of a turn, and a unit of columns.
 ACCESS, TURN, QUAD = 16, 4, 4
 
@@ -127,16 +127,15 @@ class TallLauncher:
             plan.shared(row, k, self._text.kept.itemsize))
 
     def _plan(self, call: Call, where: Device) -> Plan:
-        """The most rows of a thread, and threads, that fit and fill the device."""
+        """The block that fits and fills the device, and how the factors lie."""
         *batch, m, n, k = call.shape
         tall, columns = int(m < n), min(m, n)
         o = self._text.factors[tall]
         row = k*o.dtype.itemsize
-        most = prod(batch)*max(m, n) // (RESIDENT*where.processors)
+        blocks = prod(batch)*-(-max(m, n) // prod(BLOCKS[0]))
         room = min(BYTES, where.shared_limit // 2)
-        threads, each = next(
-            (t, u) for t, u in BLOCKS
-            if t*u <= min(most, room // row) or (t, u) == BLOCKS[-1])
+        threads, each = SMALL if blocks < RESIDENT*where.processors else next(
+            (t, u) for t, u in BLOCKS if t*u*row <= room or (t, u) == BLOCKS[-1])
         starts = call.pointers[o.at], *(
             s*o.dtype.itemsize for s in call.strides[o.at][:len(batch)])
         return Plan(tall, threads, each, columns,

@@ -296,8 +296,8 @@ class Beyond:
 
     def _tall(self):
         """Rows that begin anywhere, rows of whole accesses, and both transposed."""
-        check, usual = self.check, (tall.TALL, tall.BLOCKS, tall.RESIDENT)
-        tall.TALL, tall.BLOCKS, tall.RESIDENT = 60, ((32, 2), (32, 1)), 1/132
+        check, usual = self.check, (tall.TALL, tall.BLOCKS, tall.SMALL)
+        tall.TALL, tall.BLOCKS, tall.SMALL = 60, ((32, 2),), (64, 1)
         for m, k, n in ((300, 5, 3), (70, 9, 4), (130, 4, 2), (67, 8, 5), (61, 40, 6)):
             a, b, bias = self.floats(m + 1, k)[1:], self.floats(k, n), self.floats(n)
             check(f"tall: {m, k, n}", nf.ops.matmul(a, b), a @ b)
@@ -309,7 +309,7 @@ class Beyond:
                   halves[0] @ halves[1])
             p, q = self.floats(3, m, k), self.floats(3, n, k).swapaxes(1, 2)
             check("tall, of a batch", nf.ops.matmul(p, q), p @ q)
-        tall.TALL, tall.BLOCKS, tall.RESIDENT = usual
+        tall.TALL, tall.BLOCKS, tall.SMALL = usual
 
 
 def main(given: tuple[str, ...]) -> None:
