@@ -28,7 +28,7 @@ from .combine import COMBINES, Combine
 from .map import Map
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, check_count, normalize_axes, reduce_shape
-from .state import ALONE, State, state_of, state_of_one
+from .state import State, implicit_of_one, state_of, state_of_one
 from .vjp.functions import compose, identity, pick
 
 if TYPE_CHECKING:
@@ -94,6 +94,15 @@ class Reduce(Spec):
     def parameters(self) -> Parameters:
         """The parameters of the map that are inputs."""
         return parameters(self.kinds, self.map.params)
+
+    @property
+    def index(self) -> str:
+        """The parameter of `map` that is the index; a name for one if it has none."""
+        for p, kind in zip(self.map.params, self.kinds, strict=True):
+            if kind == "index":
+                return p
+        taken = self.map.params  # an input may have this name
+        return Builder(taken).fresh("index") if "index" in taken else "index"
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -163,7 +172,7 @@ class Reduce(Spec):
                 *map(compute_dtype, results[first:]))
 
     def _state(self, types: tuple[Type, ...]) -> State:
-        return state_of(self.map, self._types(types), self.combine)
+        return state_of(self.map, self._types(types), self.combine, self.index)
 
     def _post(self, types: tuple[Type, ...], state: State) -> Typed:
         rest = {"size": Weak("int"), **self._scalars(types)}
@@ -215,14 +224,16 @@ def _kernel(spec: Reduce) -> Reduce:
 def _of_one(spec: Reduce, state: State) -> Map:
     """The results of single elements: `state` is the typed one."""
     kinds = dict(zip(spec.map.params, spec.kinds, strict=True))
-    scope = {**ALONE, **{p: ALONE.get(kind, p) for p, kind in kinds.items()}}
-    params = [p for p, value in scope.items() if p == value]
+    params = [p for p, kind in kinds.items() if kind not in IMPLICIT]
 
     def build(b: Builder) -> tuple[Value, ...]:
-        values = state_of_one(b, spec.map, spec.combine, state, scope)
+        implicit = implicit_of_one(b)
+        scope = {p: implicit.get(kind, p) for p, kind in kinds.items()}
+        scope.setdefault(spec.index, implicit["index"])
+        values = state_of_one(b, spec.map, spec.combine, state, scope, spec.index)
         rest = spec.post.params[len(values):]
         return b.call(spec.post, *values, *(
-            ALONE["size"] if p == "size" else p for p in rest))
+            implicit["size"] if p == "size" else p for p in rest))
 
     return Map(compose(spec.name, params, build), tuple([kinds[p] for p in params]))
 

@@ -17,7 +17,7 @@ from .combine import Combine
 from .map import Map
 from .pointwise import pointwise
 from .shapes import check_count, normalize_axis, row_shapes, row_whole
-from .state import ALONE, State, state_of, state_of_one
+from .state import State, implicit_of_one, state_of, state_of_one
 from .vjp.functions import compose
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _of_one(spec: Row, types: tuple[Type, ...]) -> Map:
     states = _typed(spec, types)[0]
 
     def build(b: Builder) -> tuple[Value, ...]:
-        scope: dict[str, Value] = {**ALONE, **{p: p for p in spec.inputs}}
+        scope = {**implicit_of_one(b), **{p: p for p in spec.inputs}}
         for stage, state in zip(spec.stages, states, strict=True):
             values = state_of_one(b, stage.map, stage.combine, state, scope)
             found = b.call(stage.post, *values, *(scope[p] for p in stage.wired))

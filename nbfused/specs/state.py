@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..scalar.ir.build import Builder
-from ..scalar.ir.nodes import Function, Literal, Value, literal
+from ..scalar.ir.nodes import UNFOLDED, Function, Literal, Value, literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
 from ..support.records import record
 from .pointwise import pointwise
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..scalar.typing.types import Type
     from .combine import Combine
 
-__all__ = ["ALONE", "State", "lifted", "state_of", "state_of_one"]
+__all__ = ["State", "implicit_of_one", "lifted", "state_of", "state_of_one"]
 
 #: What the parameters of these names, or kinds, are to a single element.
-ALONE: Mapping[str, Value] = {"index": literal(0), "size": literal(1)}
+_ALONE = {"index": 0, "size": 1}
 
 
 @record(frozen=True)
@@ -52,17 +52,20 @@ class State:
         return kinds + ("index",) * extra
 
 
-def lifted(map_: Function, combine: Combine,
-           dtypes: tuple[np.dtype, ...] = ()) -> Function:
-    """``lift(map(...))``, cast to `dtypes`; then what `combine` does not take."""
+def lifted(map_: Function, combine: Combine, dtypes: tuple[np.dtype, ...] = (),
+           index: str = "index") -> Function:
+    """``lift(map(...))``, cast to `dtypes`; then what `combine` does not take.
+
+    `index` names the parameter that is the index, the last one if `map_` has none.
+    """
     params = map_.params
-    if combine.indexed and "index" not in params:
-        params = (*params, "index")
+    if combine.indexed and index not in params:
+        params = (*params, index)
 
     def build(b: Builder) -> tuple[Value, ...]:
         mapped = b.call(map_, *map_.params)
         taken, rest = mapped[:combine.arity], mapped[combine.arity:]
-        state = b.call(combine.lift, *taken, *(["index"] if combine.indexed else []))
+        state = b.call(combine.lift, *taken, *([index] if combine.indexed else []))
         if not dtypes:
             return (*state, *rest)
         return (*(b.let("cast", v, attr=d.name)
@@ -71,14 +74,24 @@ def lifted(map_: Function, combine: Combine,
     return compose(map_.name, params, build)
 
 
+def implicit_of_one(b: Builder) -> dict[str, Value]:
+    """The index of a single element, and the number of elements.
+
+    They are typed as those of several are: ``x*(index - 1)`` is right for unsigned `x`.
+    """
+    return {name: b.let("cast", literal(number), attr=UNFOLDED)
+            for name, number in _ALONE.items()}
+
+
 def state_of_one(b: Builder, map_: Function, combine: Combine, state: State,
-                 scope: Mapping[str, Value]) -> tuple[Value, ...]:
+                 scope: Mapping[str, Value], index: str = "index",
+                 ) -> tuple[Value, ...]:
     """The state of a single element, whose map's parameters `scope` has.
 
     Sums begin at 0: that of -0.0 is 0.0, and an infinite one has no variance, as in
     NumPy.  A bound is neutral.
     """
-    element = lifted(map_, combine, state.logical)
+    element = lifted(map_, combine, state.logical, index)
     values = b.call(element, *(scope[p] for p in element.params))
     if {"lowest", "highest"} & {*combine.identity}:
         return values
@@ -95,9 +108,10 @@ def _widened(dtype: np.dtype) -> np.dtype:
 
 
 @lru_cache(maxsize=4096)
-def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State:
+def state_of(map_: Function, types: tuple[Type, ...], combine: Combine,
+             index: str = "index") -> State:
     """Type a reduction's map and combine for parameters of `types`."""
-    plain = lifted(map_, combine)
+    plain = lifted(map_, combine, index=index)
     types = types + (Weak("int"),) * (len(plain.params) - len(types))
     logical = pointwise(plain, types).results[:len(combine.identity)]
     if combine.widen:
@@ -112,8 +126,8 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
     dtypes = tuple(compute_dtype(d) for d in logical)
     identity = tuple(_bound(which, d)
                      for which, d in zip(combine.identity, dtypes, strict=True))
-    return State(pointwise(lifted(map_, combine, logical), types), merge, identity,
-                 logical, dtypes)
+    element = pointwise(lifted(map_, combine, logical, index), types)
+    return State(element, merge, identity, logical, dtypes)
 
 
 def _bound(which: str, dtype: np.dtype) -> Literal:

@@ -85,3 +85,48 @@ def test_no_loop_runs_over_one_element():
         nf.ops.softmax(np.ones((3, 1)), axis=1)
         nf.ops.softmax(np.ones((3, 2)), axis=1)
     assert kernels == [Map, Reduce, Map, Row]
+
+
+@nf.reduction()
+def _named_as_implicit(x, index, size):
+    return x - 10*index + 100*size
+
+
+@nf.reduction(combine="argmax")
+def _place(x, index):
+    return x - 10*index
+
+
+@nf.reduction(post=lambda total, size: total*(size - 2) // size)
+def _unsigned(x):
+    return x
+
+
+@nf.row
+def _before(x):
+    return x*(nf.index - 1) + nf.size*300
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_inputs_named_as_the_index_and_the_size(columns, device):
+    x, y, z = (np.random.default_rng(k).normal(size=(5, columns)) for k in range(3))
+    given = [nf.array(a, device=device) for a in (x, y, z)]
+    np.testing.assert_allclose(
+        nf.to_numpy(_named_as_implicit(*given, axis=1)), (x - 10*y + 100*z).sum(1))
+    np.testing.assert_array_equal(
+        nf.to_numpy(_place(*given[:2], axis=1)), (x - 10*y).argmax(1), strict=True)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_numbers_that_do_not_fit_wrap_around_in_any_extent(columns, device):
+    """The index and the size are no literals, which would be refused."""
+    x = np.array([[1], [3], [200]], np.uint8).repeat(columns, 1)
+    found = nf.ops.sum(_before(nf.array(x, device=device)), axis=1)
+    expected = x*np.arange(255, 255 + columns).astype(np.uint8) + \
+        np.uint8(columns*300 % 256)
+    np.testing.assert_array_equal(nf.to_numpy(found), expected.sum(1), strict=True)
+    total = x.sum(1)
+    np.testing.assert_array_equal(
+        nf.to_numpy(_unsigned(nf.array(x, device=device), axis=1)),
+        total*np.array(columns - 2).astype(np.uint64) // np.uint64(columns),
+        strict=True)

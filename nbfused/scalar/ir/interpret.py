@@ -24,6 +24,7 @@ from .memory import Memory
 from .nodes import (
     ACCESSES,
     BUFFER_WRITES,
+    UNFOLDED,
     Block,
     For,
     Function,
@@ -228,7 +229,7 @@ def _bits(a: Any, target: np.dtype) -> Any:
 def _cast(a: Any, attr: str) -> Any:
     """`a` as Python's ``int``, ``float`` or ``bool`` or a dtype makes it."""
     a = np.asarray(a)
-    if attr == "int":
+    if attr in ("int", UNFOLDED):
         return a if a.dtype in (np.int64, np.uint64) else a.astype(np.int64)
     if attr == "float":
         return a if a.dtype.kind in "fc" else a.astype(np.float64)

@@ -18,8 +18,8 @@ from ...support.records import record
 from ..printing.identifiers import identifier, is_identifier, is_safe
 
 __all__ = [
-    "ACCESSES", "BUFFER_WRITES", "EFFECTS", "WRITES", "Block", "Custom", "For",
-    "Function", "If", "Let", "Literal", "Origin", "Statement", "Value", "While",
+    "ACCESSES", "BUFFER_WRITES", "EFFECTS", "UNFOLDED", "WRITES", "Block", "Custom",
+    "For", "Function", "If", "Let", "Literal", "Origin", "Statement", "Value", "While",
     "array_args", "at_line", "defined", "drop_params", "literal", "names", "operands",
     "raw_params", "read", "regions", "rename", "rewrite", "substitute", "used_params",
     "walk", "with_regions",
@@ -33,6 +33,9 @@ ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store", "stride
 BUFFER_WRITES = frozenset({"buffer_add", "buffer_store"})
 #: All that write to memory: their operand is the last.
 WRITES = EFFECTS - {"barrier", "print"} | BUFFER_WRITES
+#: What a cast makes of an integer literal that is to be typed as a parameter is: no
+#: result is computed early, nor the number refused because it does not fit.
+UNFOLDED = "unfolded"
 
 
 @record(frozen=True)

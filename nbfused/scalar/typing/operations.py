@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir.emit import fold
-from ..ir.nodes import Let, Literal, Value, literal
+from ..ir.nodes import UNFOLDED, Let, Literal, Value, literal
 from ..language.vocabulary import OPS
 from .accesses import Accesses
 from .literals import convert, is_weak, literal_type, number
@@ -179,8 +179,12 @@ class Operations(Accesses):
                   name=s.results[0])
 
     def lower_cast(self, s: Let, args: list[Operand]) -> None:
-        """`attr` is a dtype's name, or bool, int or float as Python has them."""
+        """`attr` is a dtype's name, a kind of Python's numbers, or `UNFOLDED`."""
         value, t = args[0]
+        if s.attr == UNFOLDED:
+            whole = self.coerce(args[0], INT64)
+            self.emit("cast", (whole,), t, name=s.results[0], attr=INT64.name)
+            return None
         result, target = s.results[0], _cast_target(str(s.attr), t)
         if target == t:
             return self.bind(result, (value, t))
