@@ -25,9 +25,11 @@ from .text import GROUPS, ContractText
 
 __all__ = ["TallLauncher"]
 
-#: Rows at least, columns at most, and bytes of a row at most, of few columns and of
-#: others: benchmarks/notes/products.md#tall, as the numbers below.
-TALL, COLUMNS, FEW, ROW_OF_FEW, ROW = 1 << 13, 32, 3, 512, 384
+#: Rows at least, columns at most, and bytes of a row at most:
+#: benchmarks/notes/products.md#tall, as the numbers below.
+TALL, COLUMNS, ROW = 1 << 13, 32, 384
+#: Columns up to which any row is multiplied so, and one may have so many bytes.
+FEW, ROW_OF_FEW = 3, 512
 #: Multiply-adds of a row up to which each thread is fast enough for its own, unless
 #: 16-bit elements would have to be packed first; and if tensor cores take the factors
 #: as they are.
