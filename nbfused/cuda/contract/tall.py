@@ -264,16 +264,16 @@ class TallText:
         out("k = i64(0)")
         with out.block(f"while k <= size_k - {step}:"):
             for u in range(plan.each):
-                names = [f"a{u}_{e}" for e in range(step)]
+                names = [f"x{u}_{e}" for e in range(step)]
                 out(*([f"{', '.join(names)}, = load{step}(rows, mine{u} + k)"]
                       if plan.whole else
-                      [f"{a} = rows[mine{u} + k + {e}]" for e, a in enumerate(names)]))
+                      [f"{x} = rows[mine{u} + k + {e}]" for e, x in enumerate(names)]))
             for e in range(step):
                 self._turn(e)
             out(f"k += {step}")
         if not plan.whole:
             with out.block("while k < size_k:"):
-                out(*(f"a{u}_0 = rows[mine{u} + k]" for u in range(plan.each)))
+                out(*(f"x{u}_0 = rows[mine{u} + k]" for u in range(plan.each)))
                 self._turn(0)
                 out("k += 1")
 
@@ -281,11 +281,12 @@ class TallText:
         """Elements of the thread's rows times those of the other factor."""
         out, each, columns = self.out, self.plan.each, self.plan.columns
         quads = _quads(columns)
-        out(*(f"a{u} = {self._value(self.tall, f'a{u}_{e}')}" for u in range(each)))
+        out(*(f"left{u} = {self._value(self.tall, f'x{u}_{e}')}" for u in range(each)))
+        right = ", ".join(f"right{j}" for j in range(QUAD))
         for q in range(0, quads, QUAD):
-            out(f"b0, b1, b2, b3, = load4(other, (k + {e})*{quads} + {q})")
-            out(*(f"c{u}_{q + j} = c{u}_{q + j} + a{u}*b{j}" for u in range(each)
-                  for j in range(QUAD) if q + j < columns))
+            out(f"{right}, = load4(other, (k + {e})*{quads} + {q})",
+                *(f"c{u}_{q + j} = c{u}_{q + j} + left{u}*right{j}"
+                  for u in range(each) for j in range(QUAD) if q + j < columns))
 
     # --- the results
 

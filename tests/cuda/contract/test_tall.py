@@ -48,6 +48,11 @@ def test_sums_stay_in_registers(dtype, whole):
     assert said is None or registers(said)[1] == 0
 
 
+@nf.contraction("mk,kn->mn")
+def residual(total, other, s, t):
+    return total*s + other*t, total*total
+
+
 SHAPES = [(70_001, 2, 6), (50_003, 19, 31), (9001, 44, 12), (20_000, 64, 10),
           (8193, 85, 3), (12_345, 8, 2), (10_000, 96, 5), (8200, 1, 4)]
 
@@ -70,6 +75,17 @@ def test_exact_on_integers(shape, dtype, across):
         np.testing.assert_array_equal(
             nf.to_numpy(ops.linear(x, y.T, bias, activation="relu")),
             np.maximum(expected + c, 0).astype(dtype))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("k", [16, 19])
+def test_numbers_and_several_results(dtype, k):
+    a, b, other = (np.sign(integers(seed, *extents)) for seed, extents in enumerate(
+        ((9001, k), (k, 5), (9001, 5))))
+    found = residual(*(placed(x, dtype) for x in (a, b, other)), 0.5, 3.0)
+    for y, expected in zip(found, (a @ b*0.5 + other*3, (a @ b)**2), strict=True):
+        np.testing.assert_array_equal(nf.to_numpy(y), expected.astype(dtype))
 
 
 @pytest.mark.cuda

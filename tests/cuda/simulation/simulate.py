@@ -46,6 +46,11 @@ def divided(index, x, by):
     return x + index % by + index // by
 
 
+@nf.contraction("mk,kn->mn")
+def residual(total, other, s, t):
+    return total * s + other * t, total * total
+
+
 class Beyond:
     """Sizes that the suite does not have: several blocks, chunks, whole accesses."""
 
@@ -304,6 +309,10 @@ class Beyond:
             check("tall, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
             check("tall, with extras", nf.ops.linear(a, b, bias, activation="relu"),
                   np.maximum(a @ b + bias, 0))
+            other = self.floats(m, n)
+            scaled, square = residual(a, b, other, 0.25, 3.0)
+            check("tall, with numbers", scaled, a @ b * 0.25 + other * 3)
+            check("tall, of two results", square, (a @ b) ** 2)
             halves = np.rint(a).astype(np.float16), np.rint(b).astype(np.float16)
             check("tall, of 16-bit elements", nf.ops.matmul(*halves),
                   halves[0] @ halves[1])
