@@ -91,9 +91,15 @@ def test_results_of_16_bits_divide_without_a_branch():
     (sigmoid,) = kernels(lambda: nf.ops.swish(half))
     assert "rcp.approx.ftz.f32" in code(sigmoid)
     assert not re.search(r"div\.\w+\.f32", code(sigmoid))
-    (single,) = kernels(lambda: nf.ops.swish(X))
+    (single,) = kernels(lambda: nf.ops.divide(X, X))
     assert "div.full" not in code(single)
     assert re.search(r"div\.rn\.f32", code(single))
+
+
+def test_sigmoid_of_float32_divides_without_a_branch():
+    (sigmoid,) = kernels(lambda: nf.ops.swish(X))
+    assert "rcp.approx.ftz.f32" in code(sigmoid)
+    assert not re.search(r"div\.\w+\.f32", code(sigmoid))
 
 
 def test_an_input_that_lies_across_goes_through_shared_memory():
