@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from nbfused.errors import CompileError
 from nbfused.testing.recorded_cuda import HostArrays, NoDevice, recording
 
 __all__ = ["PTXAS", "HostArrays", "NoDevice", "assembled", "needs_compiler",
-           "recording", "registers"]
+           "overwritten_parameters", "recording", "registers"]
 
 PTXAS = shutil.which("ptxas")
 
@@ -27,8 +28,17 @@ def needs_compiler(**where):
         pytest.skip(str(missing), **where)
 
 
+def overwritten_parameters(kernel):
+    """The parameters that a kernel overwrites: names of its own would hide them."""
+    (function,) = ast.parse(kernel.text).body
+    stored = {node.id for node in ast.walk(function)
+              if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored & {a.arg for a in function.args.args}
+
+
 def assembled(kernel, arch=(9, 0)):
     """PTX, and what ptxas says of its registers and spills (None without ptxas)."""
+    assert not overwritten_parameters(kernel), kernel.text
     code = ptx(kernel, arch)
     if PTXAS is None:
         return code, None

@@ -9,13 +9,21 @@ from math import prod
 
 from ...backend import Call
 from ...gpu.operands import Operand
+from ...scalar.typing.promotion import compute_dtype
 from ..isa.engines import ENGINES, Engine
 from .text import ContractText
 
-__all__ = ["ACCESS", "aligned", "engine_of", "tiles_of"]
+__all__ = ["ACCESS", "aligned", "engine_of", "is_plain", "tiles_of"]
 
 #: Bytes of an access.
 ACCESS = 16
+
+
+def is_plain(text: ContractText) -> bool:
+    """Whether floats are multiplied as they lie, and summed in the dtype they have."""
+    return (text.ranks[1:] == (1, 1, 1) and text.typed.prologues == (None, None)
+            and text.typed.accumulator.kind == "f"
+            and all(compute_dtype(o.dtype) == text.kept for o in text.factors))
 
 
 def engine_of(text: ContractText) -> Engine | None:

@@ -21,6 +21,7 @@ from ..runtime.driver import Device
 from ..runtime.launch import Program
 from ..text.source import Source, calls_for, decoded, encoded
 from ..text.states import storage_name
+from .calls import ACCESS, is_plain
 from .text import GROUPS, ContractText
 
 __all__ = ["TallLauncher"]
@@ -39,8 +40,8 @@ SHALLOW = 8
 #: Bytes of a block's rows at most; the threads of a block and the rows of a thread, by
 #: preference; and those of rows that are so few that a multiprocessor has fewer blocks.
 BYTES, BLOCKS, SMALL, RESIDENT = 3 << 15, ((128, 2), (32, 2)), (64, 1), 2
-#: Bytes of an access, elements along k of a turn, and a unit of columns.
-ACCESS, TURN, QUAD = 16, 4, 4
+#: Elements along k of a turn, and a unit of columns.
+TURN, QUAD = 4, 4
 
 
 @record(frozen=True)
@@ -88,11 +89,7 @@ class TallLauncher:
     """
 
     def __init__(self, text: ContractText) -> None:
-        self._text, typed = text, text.typed
-        self._possible = (
-            text.ranks[1:] == (1, 1, 1) and typed.prologues == (None, None)
-            and typed.accumulator.kind == "f"
-            and all(compute_dtype(o.dtype) == text.kept for o in text.factors))
+        self._text, self._possible = text, is_plain(text)
         self._programs: Programs[Plan, Program] = Programs(
             Program, lambda plan: TallText(text, plan).kernel())
 

@@ -7,7 +7,6 @@ its own.  The same launchers, the same kernel text; Python stand-ins for what
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import math
 from contextlib import contextmanager
@@ -39,6 +38,7 @@ from nbfused.scalar.ir.interpret import _to_odd
 from nbfused.scalar.language.vocabulary import OPS
 from nbfused.scalar.printing.numba import NAMES
 from nbfused.support.llvm.division import DIVISION_CALLS
+from tests.cuda.recorded import overwritten_parameters
 from tests.cuda.simulation import simulated_mma, turns
 
 THREADS = 64
@@ -311,7 +311,7 @@ def _run(kernel, grid, block, values, shared):
     threads = tuple(map(int, block))
     assert np.prod(threads) <= THREADS, f"{kernel.name} has {threads} threads"
     assert len(values) == len(kernel.parameters)
-    assert not _assigned_parameters(kernel), kernel.text
+    assert not overwritten_parameters(kernel), kernel.text
     names = namespace()
     exec(compile(kernel.text, f"<{kernel.name} {id(kernel)}>", "exec"), names)
     arguments = [Pointer(v, p[1:]) if p.startswith("*") else np.dtype(p).type(v)
@@ -321,14 +321,6 @@ def _run(kernel, grid, block, values, shared):
         cuda.jit(names[kernel.name])[tuple(map(int, grid)), threads, 0, int(shared)](
             *arguments)
     assert not any(memory[:4*scratch.TICKETS].any() for memory in KEPT)
-
-
-def _assigned_parameters(kernel):
-    """The parameters that a kernel overwrites: names of its own would hide them."""
-    (function,) = ast.parse(kernel.text).body
-    stored = {node.id for node in ast.walk(function)
-              if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return stored & {a.arg for a in function.args.args}
 
 
 def _bind(self, device, launched):

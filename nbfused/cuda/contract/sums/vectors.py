@@ -14,10 +14,10 @@ import numpy as np
 from ....backend import Call
 from ....gpu.row_layout import sum_of
 from ....scalar.ir.nodes import Block, Function, Let
-from ....scalar.typing.promotion import compute_dtype
 from ....scalar.typing.types import Typed
 from ....specs import TypedReduce
 from ...runtime.driver import Device
+from ..calls import is_plain
 from ..text import ContractText
 from .epilogue import SumsLauncher
 
@@ -43,13 +43,10 @@ class VectorLauncher:
     """
 
     def __init__(self, text: ContractText) -> None:
-        self._text, typed = text, text.typed
+        self._text = text
         #: Whether it takes any call.
-        self.possible = (
-            text.ranks[1:] == (1, 1, 1) and typed.prologues == (None, None)
-            and typed.accumulator.kind == "f" and set(typed.kinds) <= {
-                "element", "scalar"} and all(
-                compute_dtype(o.dtype) == text.kept for o in text.factors))
+        self.possible = is_plain(text) and set(text.typed.kinds) <= {
+            "element", "scalar"}
         self._sums = SumsLauncher(text, f"{text.name}_vectors", _products(text.kept))
 
     def takes(self, call: Call) -> bool:
