@@ -40,6 +40,7 @@ from nbfused.scalar.printing.numba import NAMES
 from nbfused.support.llvm.division import DIVISION_CALLS
 from tests.cuda.recorded import overwritten_parameters
 from tests.cuda.simulation import simulated_mma, turns
+from tests.cuda.simulation.atomics import add, add_half, bits, fetches, value
 
 THREADS = 64
 #: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
@@ -101,8 +102,8 @@ def _store(width):
     def store(pointer, index, values):
         assert len(values) == width
         assert _aligned(pointer, index, width), "an access is not aligned"
-        for k, value in enumerate(values):
-            pointer[index + k] = value
+        for k, each in enumerate(values):
+            pointer[index + k] = each
     return store
 
 
@@ -129,53 +130,6 @@ def _until_aligned(width):
     def until_aligned(pointer, index):
         return -(pointer.address//pointer.dtype.itemsize + index) % width
     return until_aligned
-
-
-def _add(pointer, index, value):
-    pointer[index] += value
-
-
-def _add_half(dtype):
-    def add(pointer, index, x):
-        pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
-    return add
-
-
-def _fetch(op, decode=None, encode=None):
-    def fetch(pointer, index, *values):
-        old = pointer[index] if decode is None else decode(pointer[index])
-        new = UPDATES[op](old, *values)
-        pointer[index] = new if encode is None else encode(new)
-        return old
-    return fetch
-
-
-UPDATES = {
-    "add": lambda old, x: old + x, "exch": lambda old, x: x,
-    "min": lambda old, x: np.minimum(old, x), "max": lambda old, x: np.maximum(old, x),
-    "and": lambda old, x: old & x, "or": lambda old, x: old | x,
-    "xor": lambda old, x: old ^ x,
-    "cas": lambda old, compare, x: x if old == compare else old,
-}
-
-
-def fetches():
-    """What `nbfused.cuda.isa.raw_intrinsics` calls ``fetch_add`` and so on."""
-    from ml_dtypes import bfloat16
-
-    found = {f"fetch_{op}": _fetch(op) for op in UPDATES}
-    for name, dtype in (("f16", np.float16), ("bf16", bfloat16)):
-        found |= {f"fetch_{op}_{name}": _fetch(op, partial(value, dtype),
-                                               partial(bits, dtype)) for op in UPDATES}
-    return found
-
-
-def bits(dtype, x):
-    return np.asarray(x, dtype).view(np.uint16)[()]
-
-
-def value(dtype, x):
-    return np.asarray(x, np.uint16).view(dtype).astype(np.float32)[()]
 
 
 def _pairs(function, dtype):
@@ -229,8 +183,8 @@ def namespace():
            for name in ("stream", "stream_near", "stream_last", "load_if", "load_last",
                         "load_first")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
-        "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
-        "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
+        "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": add,
+        "atomic_add_f16": add_half(np.float16), "atomic_add_bf16": add_half(bfloat16),
         "divide_rough": np.divide, "sqrt_rough": np.sqrt,
         "divide_near": np.divide,
         "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
