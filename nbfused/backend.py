@@ -178,7 +178,9 @@ class Foreseen:
 
 
 #: Starts a sequence: ``run(addresses, numbers, stream)``; False if it has started
-#: nothing, so that its calls have to be started one by one.
+#: nothing, so that its calls have to be started one by one.  It may have
+#: ``keep_arena(size)``: if that gives True, runs are given all addresses but the last
+#: one, in place of which it has as much memory of its own.
 SequenceStart = Callable[[Sequence[int], Sequence[Any], int], bool]
 
 

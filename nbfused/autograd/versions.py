@@ -27,7 +27,8 @@ from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["HandedOver", "Saved", "checksum", "is_saved", "note_write", "watched"]
+__all__ = ["HandedOver", "Saved", "checksum", "is_saved", "note_write",
+           "note_writes_of", "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
@@ -266,14 +267,26 @@ def is_saved(array: Any) -> bool:
         return any(True for _ in _INDEX.overlapping(byte_range(describe(array))))
 
 
-def note_write(arrays: Sequence[Any], kinds: Collection[type] | None = None) -> None:
-    """Mark saved arrays that overlap `arrays` as written to (None is skipped).
+def note_writes_of(kinds: Collection[type]) -> Callable[[Sequence[Any]], None]:
+    """The `note_write` for arrays of types that are known, which is faster for one."""
+    if len(kinds) != 1:
+        return note_write
+    (kind,) = kinds
 
-    `kinds` are the arrays' types, where they are known.
-    """
+    def note(arrays: Sequence[Any]) -> None:
+        if _NEW or _INDEX or kind not in _COUNTERS:
+            note_write(arrays)
+        elif (tell := _COUNTERS[kind]) is not None:
+            tell(arrays)
+
+    return note
+
+
+def note_write(arrays: Sequence[Any]) -> None:
+    """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
     global _looking_up
     if not _NEW and not _INDEX:
-        kinds = kinds or {*map(type, arrays)}
+        kinds = {*map(type, arrays)}
         for kind in kinds:
             tell = _COUNTERS[kind] if kind in _COUNTERS else _counter(
                 next(a for a in arrays if type(a) is kind))

@@ -200,13 +200,7 @@ class TorchLibrary:
 
     def wrote(self, arrays: Sequence[Any]) -> None:
         """Tell PyTorch's autograd that these were written to in place."""
-        increment = _torch().autograd.graph.increment_version
-        # Many at once take a quarter of the time: 1.1 µs for 18, 0.26 for one.
-        if len(arrays) > 1 and _takes_many():
-            increment(arrays)
-            return
-        for x in arrays:
-            increment(x)
+        _increments()(arrays)
 
     #: PyTorch's count of the writes to a tensor or to its base; RuntimeError of one of
     #: inference mode.  Not a function of Python: the tape asks for it twice an operand.
@@ -243,13 +237,22 @@ def _torch() -> Any:
 
 
 @cache
-def _takes_many() -> bool:
-    """Whether PyTorch increments the versions of many tensors at once."""
+def _increments() -> Callable[[Sequence[Any]], None]:
+    """What increments the versions of tensors: of all at once, unless PyTorch is old.
+
+    All take a quarter of the time: 1.1 µs for 18, 0.26 for one.
+    """
+    increment: Callable[[Any], None] = _torch().autograd.graph.increment_version
     try:
-        _torch().autograd.graph.increment_version([_torch().empty(0)])
-    except (TypeError, RuntimeError):  # of older ones
-        return False
-    return True
+        increment([_torch().empty(0)])
+    except (TypeError, RuntimeError):
+        return partial(_for_each, increment)
+    return increment
+
+
+def _for_each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
+    for item in items:
+        function(item)
 
 
 @cache

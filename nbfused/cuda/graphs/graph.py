@@ -155,23 +155,25 @@ class Graph:
                 node.changed = False
         check((self._launch(self._instance, ctypes.c_void_p(stream)),))
 
-    def start(self, stream: int, addresses: int) -> GraphStart | None:
+    def start(self, stream: int, context: int, addresses: int) -> GraphStart | None:
         """The launch on a stream by machine code; None if there is none.
 
         Parameters
         ----------
+        context
+            The one in which it was made.
         addresses
             How many a run has.
         """
         shown = [node.shown() for node in self._nodes]
         if None in shown:
             return None
-        functions = [ctypes.cast(f, ctypes.c_void_p).value or 0
-                     for f in (self._show, self._launch)]
-        made = GraphStart((functions[0], functions[1]), self._instance.value or 0,
-                          stream, [one for one in shown if one and one.fills],
+        show, launch, tell = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (
+            self._show, self._launch, driver_library().cuCtxGetCurrent)]
+        made = GraphStart((show, launch, tell), self._instance.value or 0, stream,
+                          context, [one for one in shown if one and one.fills],
                           addresses)
-        return made if made.possible and all(functions) else None
+        return made if made.possible and show and launch and tell else None
 
     def __del__(self) -> None:
         """Give it back; the driver waits until it has run."""

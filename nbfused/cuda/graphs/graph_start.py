@@ -19,7 +19,7 @@ from typing import Any
 from ...support.records import record
 from ..runtime.machine_code import is_possible, loaded, machine_code
 
-__all__ = ["Fill", "GraphStart", "Shown"]
+__all__ = ["ELSEWHERE", "Fill", "GraphStart", "Shown"]
 
 
 @record(frozen=True)
@@ -50,24 +50,39 @@ class Shown:
 
 _KINDS = {"*": 0, "float64": 1, "float32": 2}
 
+#: What it gives where another context is current than the graph's.
+ELSEWHERE = -1
+
 #: ``start(run, table)``; `run` are addresses and float64 numbers, 8 bytes each; `table`
-#: the functions that show a node and launch, the instance, the stream, the number of
-#: nodes, and for each handle, parameters, number of fills; of a fill the place, the
-#: source, what is added, the kind.  What the driver says.
+#: the functions that show a node, launch and tell the context, the instance, the
+#: stream, the context, the number of nodes, and for each handle, parameters, number of
+#: fills; of a fill the place, the source, what is added, the kind.  What the driver
+#: says, or `ELSEWHERE`.
 _TEXT = """\
 define i32 @start(ptr %run, ptr %table) nounwind {
 entry:
+  %now = alloca ptr
+  store ptr null, ptr %now
   %show = load ptr, ptr %table
   %t1 = getelementptr i64, ptr %table, i64 1
   %launch = load ptr, ptr %t1
   %t2 = getelementptr i64, ptr %table, i64 2
-  %instance = load ptr, ptr %t2
+  %tell_context = load ptr, ptr %t2
   %t3 = getelementptr i64, ptr %table, i64 3
-  %stream = load ptr, ptr %t3
+  %instance = load ptr, ptr %t3
   %t4 = getelementptr i64, ptr %table, i64 4
-  %nodes = load i64, ptr %t4
-  %first = getelementptr i64, ptr %table, i64 5
-  br label %node
+  %stream = load ptr, ptr %t4
+  %t5 = getelementptr i64, ptr %table, i64 5
+  %own = load ptr, ptr %t5
+  %t6 = getelementptr i64, ptr %table, i64 6
+  %nodes = load i64, ptr %t6
+  %first = getelementptr i64, ptr %table, i64 7
+  %told = call i32 %tell_context(ptr %now)
+  %current = load ptr, ptr %now
+  %here = icmp eq ptr %current, %own
+  br i1 %here, label %node, label %elsewhere
+elsewhere:
+  ret i32 -1
 node:
   %n = phi i64 [0, %entry], [%n1, %next]
   %at = phi ptr [%first, %entry], [%fill, %next]
@@ -148,8 +163,9 @@ class GraphStart:
     Parameters
     ----------
     functions
-        The addresses of the driver's functions that show a node and that launch.
-    instance, stream
+        The addresses of the driver's functions that show a node, that launch, and that
+        tell the context of a thread.
+    instance, stream, context
         The driver's handles.
     nodes
         Those that depend on the run.
@@ -157,12 +173,12 @@ class GraphStart:
         How many a run has.
     """
 
-    def __init__(self, functions: tuple[int, int], instance: int, stream: int,
-                 nodes: Sequence[Shown], addresses: int) -> None:
+    def __init__(self, functions: tuple[int, int, int], instance: int, stream: int,
+                 context: int, nodes: Sequence[Shown], addresses: int) -> None:
         self._numbers = sorted({f.source for n in nodes for f in n.fills
                                 if f.kind != "*"})
         places = {k: addresses + i for i, k in enumerate(self._numbers)}
-        words = [*functions, instance, stream, len(nodes)]
+        words = [*functions, instance, stream, context, len(nodes)]
         for node in nodes:
             words += node.handle, node.params, len(node.fills)
             for f in node.fills:
@@ -178,7 +194,11 @@ class GraphStart:
         return self._start is not None
 
     def __call__(self, addresses: Sequence[int], numbers: Sequence[Any]) -> int | None:
-        """Launch; what the driver says.  None: a number is none that it can write."""
+        """Launch; what the driver says.
+
+        `ELSEWHERE`: nothing was done, as another context is current.  None: a number is
+        none that it can write.
+        """
         try:
             run = self._pack(*addresses, *[numbers[k] for k in self._numbers])
         except (struct.error, TypeError, OverflowError):

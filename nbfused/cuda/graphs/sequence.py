@@ -32,6 +32,10 @@ _log = logger("compile")
 #: Calls from which one launch of a graph takes less than their launches:
 #: benchmarks/notes/host.md#plans-of-fused-functions.
 LEAST = 2
+#: Bytes of an arena up to which each instance keeps one: runs of an instance follow one
+#: another.  To allocate it takes 2 to 4 µs of a run
+#: (benchmarks/notes/host.md#plans-of-fused-functions); more is left to other programs.
+KEPT = 1 << 20
 #: Instances of a graph, one for each stream, and the handles that mean the default one,
 #: which is never captured.
 _STREAMS, _DEFAULT = 4, (0, 1)
@@ -137,13 +141,21 @@ def _is_explained(launched: Launched) -> bool:
 
 
 class _Instance:
-    """The graph for one stream, as it was launched last."""
+    """The graph for one stream, as it was launched last.
 
-    def __init__(self, calls: Sequence[_Call], captured: Mapping[int, Captured],
-                 where: Device, stream: int, addresses: Sequence[int],
-                 numbers: Sequence[Any]) -> None:
-        memory, waits = Workspaces(where, stream, len(addresses)), list(_waits(calls))
-        addresses = (*addresses, UNKNOWN)
+    Parameters
+    ----------
+    arena
+        Bytes of the arena, whose address follows those of a run; 0: none.
+    """
+
+    def __init__(self, calls: Sequence[_Call], arena: int,
+                 captured: Mapping[int, Captured], where: Device, stream: int,
+                 addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        waits = list(_waits(calls))
+        memory = Workspaces(where, stream, len(addresses) + bool(arena))
+        self._arena = (memory.arena(arena),) if arena else ()
+        addresses = (*addresses, *self._arena, UNKNOWN)
         self._parts = [
             _Exchange(captured[k]) if isinstance(call, SequencedExchange) else
             _Part(k, call, before, where, memory, (addresses, numbers))
@@ -157,7 +169,8 @@ class _Instance:
         self._memory = memory  # given back after the graph
         self._where, self._addresses, self._numbers = where, addresses, tuple(numbers)
         self._start = None if any(part.opaque for part in self._parts) else \
-            self._graph.start(stream, len(addresses))
+            self._graph.start(stream, where.address, len(addresses))
+        self._more = None if memory.lent else (*self._arena, UNKNOWN)
 
     def _nodes(self, where: Device,
                waits: Sequence[list[int]]) -> list[Node | CapturedNode]:
@@ -176,9 +189,15 @@ class _Instance:
             last |= dict.fromkeys(calls, after[0])
         return nodes
 
+    def starts(self, addresses: Sequence[int], numbers: Sequence[Any]) -> bool:
+        """Launch by machine code alone, as most times; False if that does not do."""
+        return self._start is not None and self._more is not None and \
+            self._start((*addresses, *self._more), numbers) == 0
+
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
-        """Launch with these addresses and numbers."""
+        """Launch with these addresses and numbers, the context being current."""
+        addresses = (*addresses, *self._arena)
         if self._memory.lent:
             with self._where.workspace(self._memory.lent, stream) as base:
                 self._launch((*addresses, base), numbers, stream)
@@ -311,6 +330,7 @@ class GraphSequence:
     def __init__(self, calls: Sequence[_Call]) -> None:
         first = next(c for c in calls if isinstance(c, SequencedCall))
         self._calls, self._where = calls, device(first.call.device)
+        self._arena = 0
         self._instances: dict[int, _Instance] = {}
         self._lock = threading.Lock()
         self._possible = True
@@ -333,6 +353,10 @@ class GraphSequence:
             return False
         if self._captured and self._instances and stream not in self._instances:
             return False
+        with self._lock:
+            known = self._instances.get(stream)
+            if known is not None and known.starts(addresses, numbers):
+                return True
         with self._lock, self._where.current():
             try:
                 instance = self._find(addresses, numbers, stream)
@@ -341,6 +365,12 @@ class GraphSequence:
                 self._possible = False
                 self._instances.clear()
         return self._possible
+
+    def keep_arena(self, size: int) -> bool:
+        """Give each instance an arena, if it is small: see `backend.SequenceStart`."""
+        if size <= KEPT:
+            self._arena = size
+        return size <= KEPT
 
     def release(self) -> None:
         """Give back the graphs; from now on calls have to be started one by one."""
@@ -356,8 +386,8 @@ class GraphSequence:
             while len(self._instances) >= _STREAMS:
                 del self._instances[next(iter(self._instances))]
             try:
-                found = _Instance(self._calls, self._captured, self._where, stream,
-                                  addresses, numbers)
+                found = _Instance(self._calls, self._arena, self._captured,
+                                  self._where, stream, addresses, numbers)
             except DriverError as error:
                 raise _NoGraphError from error
             self._instances[stream] = found

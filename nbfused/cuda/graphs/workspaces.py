@@ -21,6 +21,8 @@ UNKNOWN = 1 << 40
 #: Bytes of workspaces, besides counters, that a graph keeps, and where blocks begin;
 #: not measured.
 _MOST_BYTES, _ALIGN = 64 << 20, 256
+#: In place of a call's number: no call waits for it, so that none takes its memory.
+_ALL = -1
 
 
 class MisfitError(Exception):
@@ -85,6 +87,11 @@ class Workspaces:
     def borrows(self, call: int) -> bool:
         """Whether a call that was noted uses memory that is lent."""
         return any(block.lent for block in self._used.get(call, ()))
+
+    def arena(self, size: int) -> int:
+        """The address of memory that no call has to itself."""
+        self._call = _ALL
+        return self._add(size, False).start
 
     def workspace(self, size: int) -> Address:
         """Memory of the call alone."""

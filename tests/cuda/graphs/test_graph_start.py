@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from nbfused.cuda.graphs.graph_start import Fill, GraphStart, Shown
+from nbfused.cuda.graphs.graph_start import ELSEWHERE, Fill, GraphStart, Shown
 from nbfused.cuda.runtime.machine_code import is_possible
 
 pytestmark = pytest.mark.skipif(
@@ -16,6 +16,8 @@ pytestmark = pytest.mark.skipif(
 
 SHOW = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p]*3)
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p]*2)
+TELL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+CONTEXT = 2**62 + 5
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +29,11 @@ class Driver:
     """Remembers what it was shown and asked to launch; `refused` is a handle."""
 
     def __init__(self, *nodes, addresses):
-        self.seen, self.refused = [], None
-        self.functions = SHOW(self.show), LAUNCH(self.launch)
+        self.seen, self.refused, self.context = [], None, CONTEXT
+        self.functions = SHOW(self.show), LAUNCH(self.launch), TELL(self.tell)
         self.start = GraphStart(
             tuple([ctypes.cast(f, ctypes.c_void_p).value for f in self.functions]),
-            77, 2**63 + 9, nodes, addresses)
+            77, 2**63 + 9, CONTEXT, nodes, addresses)
         assert self.start.possible
 
     def show(self, instance, handle, params):
@@ -40,6 +42,10 @@ class Driver:
 
     def launch(self, instance, stream):
         self.seen.append((instance, stream))
+        return 0
+
+    def tell(self, place):
+        place[0] = self.context
         return 0
 
     def shown(self):
@@ -111,3 +117,16 @@ def test_a_refused_node_is_reported_and_nothing_launched():
     driver.refused = 3
     assert driver.start((64,), ()) == 700
     assert [seen[1] for seen in driver.seen] == [1, 3]
+
+
+@pytest.mark.parametrize("context", [None, CONTEXT + 1])
+def test_nothing_is_done_in_another_context(context):
+    memory, at = words(1)
+    driver = Driver(Shown(1, 2, (Fill(at[0], "*", 0),)), addresses=1)
+    driver.context = context
+    assert driver.start((64,), ()) == ELSEWHERE
+    assert driver.seen == []
+    assert not any(memory)
+    driver.context = CONTEXT
+    assert driver.start((64,), ()) == 0
+    assert driver.shown() == [1]

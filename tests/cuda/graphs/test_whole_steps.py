@@ -36,7 +36,7 @@ class Written:
         for node in self.nodes:
             node.changed = False
 
-    def start(self, stream, addresses):
+    def start(self, stream, context, addresses):
         """No machine code."""
 
 
@@ -48,9 +48,11 @@ class Pool:
 
     def __init__(self):
         self._free = defaultdict(list)
+        self.arenas = 0
 
     def empty(self, shape, dtype, device):
         """Allocate a NumPy array."""
+        self.arenas += dtype == np.uint8
         size = int(np.prod(shape))*np.dtype(dtype).itemsize
         free = self._free[size]
         memory = free.pop() if free else bytearray(size)
@@ -64,10 +66,15 @@ class Pool:
 
 
 @pytest.fixture
-def graphs():
+def pool():
+    """What arrays are allocated by."""
+    return Pool()
+
+
+@pytest.fixture
+def graphs(pool):
     """The graphs that are made."""
     Written.made.clear()
-    pool = Pool()
     stand_ins = ((NumpyLibrary, "empty", pool.empty),
                  (NumpyLibrary, "maker", pool.maker),
                  (sequence, "Graph", Written),
@@ -98,6 +105,31 @@ def test_a_program_is_one_graph(program, most, graphs, monkeypatch):
     first, second, third = graph.launches
     assert first == len(graph.nodes)
     assert third == second < first  # results move, and little else
+
+
+@pytest.mark.parametrize("kept", [sequence.KEPT, 1024])
+def test_a_small_arena_belongs_to_the_graph(kept, graphs, pool, monkeypatch):
+    monkeypatch.setattr(sequence, "KEPT", kept)
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    (graph,) = graphs
+    assert len(graph.launches) == 3
+    assert pool.arenas == (0 if kept == sequence.KEPT > 1024 else 3)
+
+
+def test_launches_one_by_one_have_an_arena_of_their_own(graphs, pool, monkeypatch):
+    """As on a stream that is captured."""
+    monkeypatch.setattr(sequence, "is_captured", lambda stream: True)
+    monkeypatch.setattr(sequence, "_DEFAULT", ())
+    monkeypatch.setattr(Program, "launch", lambda *given: None)
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    assert graphs == []
+    assert pool.arenas == 3
 
 
 def test_numbers_of_products_with_epilogues_are_shown_without_a_new_note(

@@ -14,13 +14,14 @@ from typing import Any
 
 from ....arrays import Library
 from ....backend import NumberOf, SequenceStart
+from ....dispatch.allocation import OUT_OF_MEMORY
 from ....dispatch.callers import Headers
 from ....dispatch.launches import LAUNCHES
 from ....dispatch.prepared_call import OverlapTest, PreparedCall
 from ....specs.fusion.graph import Launch, Value
 from ....support.records import record
 from ..program import HostCall
-from .plan_text import ALIGN, Run, compile_run
+from .plan_text import ALIGN, Run, aligned, compile_run
 
 __all__ = ["ALIGN", "Place", "Plan", "Result", "Step"]
 
@@ -75,6 +76,8 @@ class Plan:
         Starts all steps at once; None if the backend cannot.
     exchanges
         Whether it has calls between processes, which only the sequence makes.
+    keeps_arena
+        Whether the sequence has the arena.
     new_arena
         Allocates the arena; None if there is none.
     arena
@@ -99,6 +102,7 @@ class Plan:
     passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
     sequence: SequenceStart | None
     exchanges: bool
+    keeps_arena: bool
     results: tuple[Result, ...]
     new_arena: Callable[[], Any] | None
     arena: int
@@ -122,7 +126,13 @@ class Plan:
         return getattr(self.steps[0].call.place.backend, "headers", None)
 
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> bool:
-        """Start all launches; False if it has started nothing."""
+        """Start all launches; False if it has started nothing.
+
+        Parameters
+        ----------
+        addresses
+            All but the arena's, where the sequence has that.
+        """
         stream = self.steps[0].call.stream()
         traced = LAUNCHES.get()
         if self.sequence is not None and self.sequence(addresses, numbers, stream):
@@ -131,6 +141,12 @@ class Plan:
             return True
         if self.exchanges:
             return False
+        if self.keeps_arena:
+            try:
+                arena = self.new_arena()  # type: ignore[misc]
+            except OUT_OF_MEMORY:
+                return False
+            addresses = (*addresses, aligned(self.library.pointer(arena)))
         for step in self.steps:
             own = step.numbers
             if numbers and own:

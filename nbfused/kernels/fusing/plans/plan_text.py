@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....autograd import Variable, apply
-from ....autograd.versions import note_write
+from ....autograd.versions import note_writes_of
 from ....dispatch.allocation import OUT_OF_MEMORY
 from ....scalar.typing.promotion import Weak
 from ....scalar.typing.python_numbers import number_type, plain_number
@@ -23,7 +23,7 @@ from ..program import TraceInvalid
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["ALIGN", "Run", "compile_run"]
+__all__ = ["ALIGN", "Run", "aligned", "compile_run"]
 
 #: Bytes by which arrays in the arena are aligned: as GPU libraries' allocators do.
 ALIGN = 256
@@ -56,6 +56,11 @@ def run(arguments, pointers):
 """
 
 
+def aligned(address: int) -> int:
+    """Where an arena begins in memory from an address on."""
+    return -(-address // ALIGN)*ALIGN
+
+
 def compile_run(plan: Plan) -> Run:
     """Generate the function."""
     text = _Text(plan)
@@ -63,9 +68,10 @@ def compile_run(plan: Plan) -> Run:
     names = {**text.names, "apart": plan.apart, "overlaps": plan.overlaps,
              "OUT_OF_MEMORY": OUT_OF_MEMORY, "launch": plan.launch,
              "pointer": plan.library.pointer, "finish": plan.library.finish,
-             "new_arena": plan.new_arena, "number_type": number_type,
+             "new_arena": plan.new_arena, "aligned": aligned,
+             "number_type": number_type,
              "TraceInvalid": TraceInvalid, "plain_number": plain_number,
-             "note_write": note_write, "at": Variable.at, "apply": apply}
+             "at": Variable.at, "apply": apply}
     define(source, "plan", names)
     made: Run = names["run"]
     return made
@@ -95,9 +101,9 @@ class _Text:
                     for r, one in zip(results, plan.results, strict=True)]
         addresses = [f"{r}_at = pointer({r})" for r in results]
         places = [f"{r}_at" for r in results]
-        if plan.new_arena is not None:
+        if plan.new_arena is not None and not plan.keeps_arena:
             allocate.append("arena = new_arena()")
-            addresses.append(f"arena_at = -(-pointer(arena)//{ALIGN})*{ALIGN}")
+            addresses.append("arena_at = aligned(pointer(arena))")
             places.append("arena_at")
         held = [f"{self.values[v]} = {self._name(x)}" for v, x, _ in plan.constants]
         if held:
@@ -140,8 +146,8 @@ class _Text:
         if plan.stored:
             data = [self.values[v] + "._value" * (v in plan.variables)
                     for v in plan.stored]
-            lines = [f"note_write([{', '.join(data)}], "
-                     f"{self._name(plan.stored_types)})"]
+            note = self._name(note_writes_of(plan.stored_types))
+            lines = [f"{note}([{', '.join(data)}])"]
         for r, one in zip(results, plan.results, strict=True):
             array = f"finish({r})"
             lines.append(f"{r} = " + (f"at({array}, None)" if one.wrapped else array))

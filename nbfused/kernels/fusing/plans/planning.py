@@ -135,6 +135,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
     sequence = _sequence(place, layout.calls)
     if exchanges and sequence is None:
         return None
+    keep_arena = getattr(sequence, "keep_arena", None)
     passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
         tuple(program.arguments), tuple(program.numbers),
@@ -145,7 +146,8 @@ def make_plan(program: Program, arguments: Sequence[Any],
         frozenset(type(data_of(passed[v])) for v in program.stores),
         program.outputs, tuple([(v, x, describe(data_of(x)).pointer)
                                 for v, x in layout.constants]),
-        steps, tuple(layout.passed), sequence, exchanges, tuple(layout.made),
+        steps, tuple(layout.passed), sequence, exchanges,
+        bool(size and keep_arena and keep_arena(size)), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
         size, tuple(layout.overlaps()), layout.views, [None])
