@@ -21,10 +21,9 @@ AHEAD = 8
 #: Bytes that a lane has under way: with fewer the memory idles
 #: (benchmarks/notes/memory.md#reductions).
 IN_FLIGHT = 128
-#: The same where elements are stored, too: as in a Map, whose traffic it is.  With
-#: twice as many swish with its derivative takes 2 % less in float32, and in float16 it
-#: spills 12 bytes (benchmarks/notes/memory.md#sums-beside-elements).
-STORING = 32
+#: The same where elements are stored, too, and elements of a lane at most: of 16 bits
+#: twice as many spill 12 bytes (benchmarks/notes/memory.md#sums-beside-elements).
+STORING, STORED = 64, 16
 #: Words that the elements of a lane's accesses take in a `JoinedReduce`, besides those
 #: for loads: with more, a maximum with its sum spilled 156 bytes of 64 registers.
 TOGETHER = 48
@@ -103,6 +102,8 @@ class ReduceText(ReduceLayout):
         length = statements_of(self.typed.element) + statements_of(self.typed.merge)
         flight = STORING if self.stored else IN_FLIGHT
         most = min(AHEAD, flight // max(moved, 1), LONGEST // (width*length))
+        if self.stored:
+            most = min(most, STORED // width)
         return power_below(most)
 
     def ahead_in_row(self, codes: Sequence[str]) -> int:
