@@ -104,6 +104,17 @@ def test_a_list_is_in_order_of_priority(registry, fakes):
     assert registry.backend_for("cpu") is fakes["cpu"]
 
 
+def test_an_accelerator_is_the_first_usable_backend_besides_the_host_s(registry, fakes):
+    assert registry.accelerator() is fakes["cuda"]
+    registry.enable("cpu")
+    assert registry.accelerator() is None
+    registry.enable("auto")
+    fakes["cuda"].why = "no device"
+    assert registry.accelerator() is None
+    fakes["rocm"].why = None
+    assert registry.accelerator() is fakes["rocm"]
+
+
 @pytest.mark.parametrize(("selection", "cause"), [
     ("nonsense", "no backend is called 'nonsense'"),
     ("cpu,nonsense", "no backend is called 'nonsense'"),

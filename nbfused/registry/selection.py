@@ -217,6 +217,15 @@ class Registry:
             return not_enabled(device, name, causes, self.names())
         return not_selected(device, name, self._selected, self._first())
 
+    def accelerator(self) -> Backend | None:
+        """The first enabled backend of other devices than the host's, if one is there.
+
+        Installed plugins are not looked for.
+        """
+        names = self._sources if self._selected is None else self._selected
+        return next((self._loaded[n] for n in names
+                     if n != "cpu" and self.why_not(n) is None), None)
+
     def default_device(self) -> str:
         """The device of new arrays when none is named."""
         return "cpu" if self._selected is None and self.restricted.get() is None else \

@@ -26,8 +26,8 @@ __all__ = ["Job", "LostError", "Workers", "close_idle", "prepare", "processors"]
 #: Calls below which starting a process and importing a compiler in it takes longer than
 #: it saves.
 WORTH = 3
-#: Seconds for which a worker waits for further calls.
-IDLE = 10.0
+#: Seconds for which a worker waits for further calls, and a compiler for the first.
+IDLE, EARLY = 10.0, 60.0
 
 _alive: set[Worker] = set()
 _idle: list[Worker] = []
@@ -54,7 +54,7 @@ def prepare(function: str, most: int | None) -> None:
     if processes.FORKS and (most or processors()) > 1 and processes.is_possible():
         with suppress(Exception):  # whoever needs it says so
             processes.template(function)
-        _close_later()
+        _close_later(EARLY)
 
 
 class Workers:
@@ -189,15 +189,15 @@ def _take_idle(prepare: str) -> Worker | None:
     return None
 
 
-def _close_later() -> None:
-    """End idle processes after a while."""
+def _close_later(seconds: float | None = None) -> None:
+    """End idle processes after a while, `IDLE` if not another."""
     global _timer
     with LOCK:
         if _timer is not None:
             _timer.cancel()
         if not _alive and not processes.is_started():
             return
-        _timer = threading.Timer(IDLE, close_idle)
+        _timer = threading.Timer(seconds or IDLE, close_idle)
         _timer.daemon = True
         with suppress(RuntimeError):  # no thread to be had: they end with this process
             _timer.start()

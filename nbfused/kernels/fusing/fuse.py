@@ -12,6 +12,7 @@ from typing import Any, overload
 from weakref import WeakKeyDictionary
 
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
+from .ahead import expect_call
 from .fused import Fused
 from .kept import CacheInfo
 
@@ -116,4 +117,6 @@ def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
                 f"fuse: {function.__name__} is decorated again, and a new Fused traces "
                 "its first call anew; decorate it once, outside of the function or "
                 "loop that it is in", NbFusedPerformanceWarning, stacklevel=3)
+        if counts.total() == 1:
+            expect_call(code)
     return Fused(function, kernel_name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from nbfused.cpu import CpuBackend, ahead
 from nbfused.cpu.runtime import compile
 from nbfused.errors import CompileError
 from nbfused.kernels.fusing import ahead as fusing_ahead
+from nbfused.registry.backends import registry
 from nbfused.support import processes, workers
 from nbfused.support.workers import LostError
 
@@ -101,6 +104,37 @@ def test_nothing_is_ahead_when_the_main_thread_has_ended(fresh, monkeypatch):
     check(*program())
     assert len(texts) >= 3
     assert not processes.is_started()
+
+
+@pytest.fixture
+def expected_calls(fresh, monkeypatch):
+    """The times at which a GPU's compiler was started early."""
+    found = []
+    backend = SimpleNamespace(expect=lambda: found.append(1))
+    monkeypatch.setattr(registry, "accelerator", lambda: backend)
+    return found
+
+
+def named(name):
+    """A function of a name, whose code is made anew."""
+    names = {}
+    exec(f"def {name}(x): return x", names)
+    return names[name]
+
+
+def test_the_first_decoration_starts_the_compiler_of_a_gpu(expected_calls):
+    nf.fuse(named("one"))
+    assert expected_calls == [1]
+    nf.fuse(named("one"))  # as in another process on this machine
+    assert expected_calls == [1]
+    nf.fuse(kernel_name="same")(named("two"))
+    assert expected_calls == [1, 1]
+
+
+def test_no_compiler_is_started_where_no_pool_is_open(expected_calls, monkeypatch):
+    monkeypatch.setattr(fusing_ahead, "pools_are_open", lambda: False)
+    nf.fuse(named("one"))
+    assert expected_calls == []
 
 
 def test_an_error_of_a_worker_is_the_compilers(fresh, monkeypatch):

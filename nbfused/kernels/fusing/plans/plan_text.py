@@ -57,7 +57,7 @@ def run(arguments, pointers):
 
 
 def aligned(address: int) -> int:
-    """Where an arena begins in memory from an address on."""
+    """The address at which an arena begins in memory from an address on."""
     return -(-address // ALIGN)*ALIGN
 
 
