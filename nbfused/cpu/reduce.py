@@ -21,6 +21,7 @@ from ..specs import TypedReduce
 from ..support.forks import cached_property
 from ..support.records import record
 from .reduce_as_row import as_row, in_two_stages
+from .reduce_extremes import extremes, places
 from .reduce_spans import Span, find_span
 from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
@@ -37,6 +38,9 @@ __all__ = ["build_reduce"]
 #: Reduced elements in a chunk; 4 k or 16 k for a thread were 20 to 30 % slower:
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
+
+#: Elements of a chunk in which a place is looked for.
+_CACHED = 1 << 11
 
 #: So many results at least for the kernel across them, and where they are neighbours
 #: and reduced elements are not; not measured.
@@ -118,8 +122,11 @@ class _Reduction:
             return self._by_spans(call, span)
         if reduced <= _FEW and "raw" not in self.typed.kinds:
             call = lanes_last(call, self.kept)
-        return self._across(call, reduced) if self._is_across(call, reduced) else \
-            self._along(call, reduced)
+        if self._is_across(call, reduced):
+            return self._across(call, reduced)
+        if reduced > _CACHED and self.reduced == 1 and self._finds_places:
+            return self._by_places(call, reduced)
+        return self._along(call, reduced)
 
     def _is_row(self, call: Call) -> bool:
         """Whether a Row is faster: many of few elements, or in two stages."""
@@ -132,7 +139,13 @@ class _Reduction:
     @cached_property
     def _longest(self) -> int:
         """Elements of a row in two stages at most, which one thread reduces."""
-        return {None: 0, "logsumexp": _CHUNK}.get(in_two_stages(self.typed), 8*_CHUNK)
+        return {None: 0, "logsumexp": _CHUNK}.get(in_two_stages(self.typed), _CACHED)
+
+    @cached_property
+    def _finds_places(self) -> bool:
+        """Whether the reduction is argmax or argmin, and indexes no array."""
+        return in_two_stages(self.typed) in ("argmax", "argmin") and \
+            "raw" not in self.typed.kinds
 
     def _is_near(self, call: Call) -> bool:
         """Whether elements of a row are neighbours, or enough rows side by side."""
@@ -166,6 +179,18 @@ class _Reduction:
         kept = prod(call.shape[:self.kept])
         cut = _Partition(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
         return self._start(self._kernel(along, self.signature.inner), call, cut)
+
+    def _by_places(self, call: Call, reduced: int) -> Start:
+        """A launch that finds the chunk of an extreme element before its place."""
+        kept, chunks = prod(call.shape[:self.kept]), -(-reduced // _CACHED)
+        first, last = (self._kernel(write, self.signature.inner)
+                       for write in (extremes, places))
+        sizes = [(chunks * kept if k == 0 else 1, d)
+                 for k, d in enumerate(self.typed.state)]
+        extras = (chunks, _CACHED, 0)
+        return start_in_steps(sizes, (
+            (first.entry, first.frame, call, extras, kept * chunks, _CACHED),
+            (last.entry, last.frame, call, extras, kept, chunks + _CACHED)))
 
     def _across(self, call: Call, reduced: int) -> Start:
         at = self.kept - 1

@@ -20,10 +20,10 @@ from ..specs import COMBINES, TypedReduce, TypedRow
 from ..specs.combine import sum_combine
 from ..specs.row import TypedOut, TypedStage
 
-__all__ = ["as_row", "in_two_stages"]
+__all__ = ["TOP", "as_row", "in_two_stages", "two_stages"]
 
 #: The name of a row's largest or smallest element.
-_TOP = "reduced_top"
+TOP = "reduced_top"
 
 #: The combine of the first stage, by that of the reduction.
 _FIRST = {"logsumexp": "max", "argmax": "max", "argmin": "min"}
@@ -43,9 +43,9 @@ def as_row(typed: TypedReduce) -> TypedRow | None:
     combine = in_two_stages(typed)
     stages = (TypedStage(names, typed.element, typed.merge, typed.post, typed.identity,
                          typed.state),) if combine is None else \
-        (_first(typed, _FIRST[combine]), _second(typed, names, combine))
+        two_stages(typed, combine, names)
     dtypes = {p: typed.element.dtypes[p] for p, _ in inputs}
-    dtypes[_TOP] = typed.state[0]
+    dtypes[TOP] = typed.state[0]
     outs = []
     for name, dtype in zip(names, typed.post.results, strict=True):
         dtypes[name] = compute_dtype(dtype)
@@ -65,6 +65,20 @@ def in_two_stages(typed: TypedReduce) -> str | None:
     return next((name for name in _FIRST if _merges(typed, name)), None)
 
 
+def two_stages(typed: TypedReduce, combine: str, names: tuple[str, ...] = (),
+               ) -> tuple[TypedStage, TypedStage]:
+    """The stages that find the extreme element, and what is known with it.
+
+    Parameters
+    ----------
+    combine
+        What `in_two_stages` has found.
+    names
+        Of the results.
+    """
+    return _first(typed, _FIRST[combine]), _second(typed, names, combine)
+
+
 def _merges(typed: TypedReduce, combine: str) -> bool:
     """Whether the merge is that of a combine, whatever the states are stored as."""
     usual = specialize(COMBINES[combine].merge, (*typed.state, *typed.state))
@@ -78,7 +92,7 @@ def _first(typed: TypedReduce, combine: str) -> TypedStage:
         element.function, body=replace(element.function.body,
                                        yields=element.function.results[:1])))
     same = Typed(Function("top", ("m",), Block((), ("m",))), {"m": dtype}, (dtype,))
-    return TypedStage((_TOP,), value, specialize(COMBINES[combine].merge, (dtype,) * 2),
+    return TypedStage((TOP,), value, specialize(COMBINES[combine].merge, (dtype,) * 2),
                       same, typed.identity[:1], (dtype,))
 
 
@@ -99,8 +113,8 @@ def _exponential(typed: TypedReduce) -> Typed:
     dtype = typed.state[0]
     value, weight = typed.element.function.results
     return _with(typed, [
-        (Let(("at_top",), "eq", (value, _TOP)), _BOOL),
-        (Let(("under",), "sub", (value, _TOP)), dtype),
+        (Let(("at_top",), "eq", (value, TOP)), _BOOL),
+        (Let(("under",), "sub", (value, TOP)), dtype),
         (Let(("below",), "select", ("at_top", Literal(dtype.name, "0.0"), "under")),
          dtype),
         (Let(("scale",), "exp", ("below",)), dtype),
@@ -111,7 +125,7 @@ def _place(typed: TypedReduce) -> Typed:
     """An element's index, if it is the extreme one, or NaN as that is."""
     value, index = typed.element.function.results
     return _with(typed, [
-        (Let(("at_top",), "eq", (value, _TOP)), _BOOL),
+        (Let(("at_top",), "eq", (value, TOP)), _BOOL),
         (Let(("is_nan",), "ne", (value, value)), _BOOL),
         (Let(("found",), "or", ("at_top", "is_nan")), _BOOL),
         (Let(("at",), "cast", (index,), _PLACE.name), _PLACE),
@@ -132,10 +146,10 @@ def _with(typed: TypedReduce, added: Sequence[tuple[Let, np.dtype]]) -> Typed:
             for s, _ in added]
     element = typed.element
     body = element.function.body
-    function = replace(element.function, params=(*element.function.params, _TOP),
+    function = replace(element.function, params=(*element.function.params, TOP),
                        body=replace(body, statements=(*body.statements, *more),
                                     yields=more[-1].results))
-    dtypes = {**element.dtypes, _TOP: typed.state[0], **{
+    dtypes = {**element.dtypes, TOP: typed.state[0], **{
         s.results[0]: dtype for s, (_, dtype) in zip(more, added, strict=True)}}
     return Typed(function, dtypes, (added[-1][1],))
 
@@ -145,9 +159,9 @@ def _with_top(post: Typed) -> Typed:
     top, other, *numbers = post.function.params
 
     def value(v: Value) -> Value:
-        return _TOP if v == top else v
+        return TOP if v == top else v
 
-    function = replace(post.function, params=(other, _TOP, *numbers),
+    function = replace(post.function, params=(other, TOP, *numbers),
                        body=substitute(post.function.body, value))
-    dtypes = {(_TOP if name == top else name): d for name, d in post.dtypes.items()}
+    dtypes = {(TOP if name == top else name): d for name, d in post.dtypes.items()}
     return replace(post, function=function, dtypes=dtypes)

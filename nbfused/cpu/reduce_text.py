@@ -81,10 +81,10 @@ class ReduceText:
         lines += [y.store("j", dtype, e) for y, dtype, e in zip(
             self.stored, self.typed.stored, results[count:], strict=True)]
         return [*self.fold.functions(lines, results[:count], self.names,
-                                     element.results[:count], j), *self._post()]
+                                     element.results[:count], j), *self.post()]
 
-    def _post(self) -> list[str]:
-        """``post(j, state..., outputs...)``: store the results at element ``j``."""
+    def post(self) -> list[str]:
+        """``post(j, state..., outputs...)``, which stores results at element ``j``."""
         post = self.typed.post
         state = iter(Computed(p, d) for p, d
                      in zip(self.partial, self.typed.state, strict=True))
