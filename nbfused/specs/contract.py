@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..scalar.ir.nodes import Function
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value, literal
 from ..scalar.typing.types import Typed, compute_dtype, promoted_dtype
 from ..support.loop_nests import (
     Axes,
@@ -23,9 +24,11 @@ from ..support.loop_nests import (
 from ..support.records import record
 from .base import KEPT, Batching, Hashed, Parameters, Pullback, Shape, Spec
 from .fusion.epilogues import with_total
+from .map import Map
 from .pointwise import pointwise
 from .shapes import check_extra, check_permutation, contract_shapes, operand_name
 from .subscripts import parse_subscripts
+from .vjp.functions import compose
 
 if TYPE_CHECKING:
     from ..scalar.typing.types import Type
@@ -76,6 +79,12 @@ class Contract(Spec):
         """The same without subscripts and permutation: they are in the strides."""
         return _kernel(self)
 
+    def kernel_for(self, frame: Frame, types: tuple[Type, ...]) -> Spec:
+        """A Map where each product has one term: `frame` has no loops of several."""
+        if len(frame.groups) > 1:
+            return self.kernel
+        return _of_one_term(self.kernel, self._accumulated(types))
+
     @property
     def parameters(self) -> Parameters:
         """The factors, then the epilogue's."""
@@ -102,10 +111,14 @@ class Contract(Spec):
 
     def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
               target: Shape | None = None) -> Frame:
-        """Batch, m, n and k axes by the subscripts; results in C order."""
+        """Batch, m, n and k axes by the subscripts, or those of the result.
+
+        That is where there is one term; results are in C order.
+        """
         form = parse_subscripts(self.subscripts).bind(operands[0][0], operands[1][0],
                                                       names or None)
-        parts = form.batch, form.m, form.n, form.k
+        one = all(form.extents[label] == 1 for label in form.k)
+        parts = (form.out, form.k) if one else (form.batch, form.m, form.n, form.k)
         loop = {label: axis for axis, label in enumerate(chain(*parts))}
         extents = tuple(form.extents[label] for label in loop)
         groups = tuple(tuple(loop[label] for label in part) for part in parts)
@@ -124,9 +137,14 @@ class Contract(Spec):
         stored = range(len(logical)) if self.out_axes is None else check_permutation(
             self.out_axes, len(logical), "out_axes")
         outputs = len(self.epilogue.results)
+        placement = tuple(logical[axis] for axis in stored)
+        if one:
+            return Frame(
+                result, groups[:1], tuple(own[:len(result)] for own in strides),
+                (placement,) * outputs, ((0,),) * (len(strides) + outputs),
+                follows=False)
         return Frame(
-            extents, groups, tuple(strides),
-            (tuple(logical[axis] for axis in stored),) * outputs,
+            extents, groups, tuple(strides), (placement,) * outputs,
             ((0, 1, 3), (0, 2, 3), *extras, *((0, 1, 2),) * outputs),
             needed=(0, 1, 2), follows=False, fold=_fold_batch,
             inner=((1, 3), (3, 2), *((1, 2),) * (len(extras) + outputs)))
@@ -192,6 +210,28 @@ def _fold_batch(groups: list[Group]) -> list[Group]:
 @lru_cache(maxsize=KEPT)
 def _kernel(spec: Contract) -> Contract:
     return replace(spec, subscripts="mk,kn->mn", out_axes=None, saves=False)
+
+
+@lru_cache(maxsize=KEPT)
+def _of_one_term(spec: Contract, dtype: np.dtype) -> Map:
+    """The products of two factors: `dtype` is that of the product.
+
+    Sums begin at 0: that of -0.0 is 0.0.
+    """
+    taken = Builder(set(spec.epilogue.params))  # an extra may be called as a factor is
+    factors = taken.fresh("a"), taken.fresh("b")
+    extras = spec.epilogue.params[1:]
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        values = [x if f is None else b.call(f, x)[0]
+                  for f, x in zip(spec.prologues, factors, strict=True)]
+        total = b.let("cast", b.let("mul", *values), attr=dtype.name)
+        if dtype.kind in "fc":
+            total = b.let("add", b.let("cast", literal(0), attr=dtype.name), total)
+        return b.call(spec.epilogue, total, *extras)
+
+    return Map(compose(spec.name, (*factors, *extras), build),
+               ("element", "element", *spec.kinds))
 
 
 @lru_cache(maxsize=KEPT)
