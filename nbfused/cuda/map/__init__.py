@@ -3,6 +3,7 @@
 ============= ==========================================================================
 `launcher`    chooses the kernel by strides, alignment and extents
 `text`        the kernels: vectorised, or general
+`dense`       the kernel of results that are one run of memory, inputs that are not
 `gathers`     counts loads of raw arrays at indices that are computed from data
 `rows`        the kernel of lanes for each row: gathers, rows that are not aligned
 `columns`     the kernel for columns of arrays that lie side by side

@@ -15,6 +15,7 @@ from ..text.hints import bytes_read, map_hint
 from ..text.source import affordable
 from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
+from .dense import DenseText, dense_in
 from .gathers import gathers
 from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
@@ -49,6 +50,7 @@ class MapLauncher:
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
         self._columns: dict[SideBySide, ColumnsText] = {}
+        self._dense: dict[tuple[int, ...], DenseText] = {}
         self._without = divided(typed)
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH
@@ -89,9 +91,14 @@ class MapLauncher:
         return self._strided(call)
 
     def _single(self, call: Call) -> MapText:
-        """Elements one by one, or by rows where their places take longer to find."""
+        """Dense results; elements one by one; or rows, where places take longer."""
         loops, columns = len(call.shape), call.shape[-1]
         near = loops > 1 and self._reach(call) < SHORT
+        dense = dense_in(self._near, call) if near else None
+        if dense is not None:
+            if dense not in self._dense:
+                self._dense[dense] = DenseText(*self._of, threads=THREADS, dense=dense)
+            return self._dense[dense]
         if near and (loops == 2 or columns < LONGER):
             return self._near
         if loops > 1 and columns >= LONG and self._short:

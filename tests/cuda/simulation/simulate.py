@@ -16,6 +16,7 @@ import nbfused as nf
 from nbfused.autograd.tape import apply
 from nbfused.cuda.contract import tall
 from nbfused.cuda.contract.sums import parts as contract_parts
+from nbfused.cuda.map import dense as map_dense
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
 from nbfused.cuda.row import tiled
@@ -105,6 +106,7 @@ class Beyond:
                        for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         self._columns()
+        self._dense()
         cube = self.floats(20, 3, 33)
         for other in (cube[:, :1], cube[:1], cube[:, :, :1], cube[:, ::-1, ::-1]):
             check("places of operands with other strides", nf.ops.add(cube, other),
@@ -125,6 +127,26 @@ class Beyond:
         check("inputs that lie across, of a rank above 2",
               nf.ops.subtract(cube.transpose(1, 2, 0), other),
               cube.transpose(1, 2, 0) - other)
+
+    def _dense(self):
+        """Results that are one run of memory: rows end in the midst of accesses."""
+        map_dense.LEAST, least = 1, map_dense.LEAST
+        for columns in (5, 8, 33):
+            x, row, column = (self.floats(*shape) for shape in (
+                (7, 3, columns), (1, 1, 2*columns), (7, 3, 1)))
+            y, half = row[..., ::2], x.astype(np.float16)
+            self.check("a row of another stride", nf.ops.add(x, y), x + y)
+            self.check("a column", nf.ops.add(x, column), x + column)
+            self.check("neither", nf.ops.multiply(column, y), column*y)
+            self.check("several of each", nf.ops.add(x[:, :1], y[0, :, :1] + column),
+                       x[:, :1] + (y[0, :, :1] + column))
+            self.check("of 16 bits", nf.ops.multiply(half, half[:1, :1]),
+                       half*half[:1, :1])
+            self.check("backwards", nf.ops.add(x, x[:, ::-1, ::-1]),
+                       x + x[:, ::-1, ::-1])
+            self.check("a product of one term", nf.ops.matmul(column, x[:, :1]),
+                       column*x[:, :1])
+        map_dense.LEAST = least
 
     def _columns(self):
         """Columns side by side: whole accesses, a rest, some that are not aligned."""
