@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from ...backend import Call, Signature
 from ...gpu.operands import Operand, kernel_name, width_of
@@ -18,16 +19,22 @@ from ...support.loop_nests import dense_strides
 from ..text.source import Source, affordable, inverses, offsets
 from .text import MapText
 
-__all__ = ["DenseText", "dense_in"]
+__all__ = ["Dense", "DenseText", "dense_in"]
 
-#: Elements from which blocks of so many a thread fill the device;
-#: benchmarks/notes/memory.md#dense-results.
+#: Elements from which whole accesses leave no processor idle; not measured.
 LEAST = 1 << 18
 
 _KINDS = frozenset({"element", "scalar", "index", "size"})
 
 
-def dense_in(text: MapText, call: Call) -> tuple[int, ...] | None:
+class Dense(NamedTuple):
+    """Operands that are runs of memory, by number, and elements of an access."""
+
+    operands: tuple[int, ...]
+    width: int
+
+
+def dense_in(text: MapText, call: Call) -> Dense | None:
     """The operands that lie as the results do; None where these are no dense runs.
 
     Nor are they taken whose rows are shorter than an access, or whose function is long.
@@ -44,7 +51,7 @@ def dense_in(text: MapText, call: Call) -> tuple[int, ...] | None:
             o.at for o in text.results} <= {*aligned} or \
             affordable(text.typed.function, width) < width:
         return None
-    return aligned
+    return Dense(aligned, width)
 
 
 class DenseText(MapText):
@@ -59,11 +66,10 @@ class DenseText(MapText):
     """
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
-                 threads: int, dense: tuple[int, ...]) -> None:
+                 threads: int, dense: Dense) -> None:
         super().__init__(name, typed, signature, vector=False, threads=threads,
                          near=True)
-        self._dense = frozenset(dense)
-        self.width = width_of([o for o in self.looped if o.at in dense])
+        self._dense, self.width = dense
         self.name = kernel_name(name, "map", "dense")
 
     def _body(self, out: Source) -> None:

@@ -15,7 +15,7 @@ from ..text.hints import bytes_read, map_hint
 from ..text.source import affordable
 from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
-from .dense import DenseText, dense_in
+from .dense import Dense, DenseText, dense_in
 from .gathers import gathers
 from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
@@ -50,7 +50,7 @@ class MapLauncher:
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
         self._columns: dict[SideBySide, ColumnsText] = {}
-        self._dense: dict[tuple[int, ...], DenseText] = {}
+        self._dense: dict[Dense, DenseText] = {}
         self._without = divided(typed)
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH

@@ -82,6 +82,18 @@ def view(rng, shape, dtype):
     return values.astype(dtype), tuple(slice(None, None, int(s)) for s in steps)
 
 
+def test_an_input_that_is_wider_and_not_aligned(any_size):
+    """Accesses have as many elements as were found to be aligned."""
+    needs_compiler()
+    wide = np.zeros(7*33 + 1)[1:].reshape(7, 33)
+    with recording() as kernels:
+        ops.less(wide, np.zeros((1, 33)))
+    (kernel,) = kernels.values()
+    assert kernel.name == "less_map_dense"
+    assert "store2(" in kernel.text
+    assert "load2(" not in kernel.text
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("seed", range(40))
 def test_random_views_and_dtypes(seed, any_size):
