@@ -31,7 +31,8 @@ def files(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("key", [cache.digest("a"), "a name", b"\x00\xff"])
+@pytest.mark.parametrize("key", [
+    cache.digest("a"), "a name", b"\x00\xff", "\udcff.py"])
 @pytest.mark.parametrize("data", [b"", b"\x00machine code\xff" * 1000])
 def test_what_was_put_is_found(key, data):
     assert cache.get(key) is None
@@ -76,6 +77,7 @@ def test_digests_tell_parts_apart():
     assert len({cache.digest(*p) for p in parts}) == len(parts)
     assert cache.digest("ab", "c") == cache.digest("ab", "c")
     assert len(cache.digest()) == 64
+    assert cache.digest("\udcff.py") != cache.digest("\udcfe.py")  # of any file
 
 
 def test_a_digest_depends_on_the_compilers(monkeypatch):

@@ -66,7 +66,7 @@ def digest(*parts: str | bytes) -> str:
     """
     total = hashlib.sha256()
     for part in (*_toolchain(), *parts):
-        data = part.encode() if isinstance(part, str) else part
+        data = _bytes(part)
         kind = b"s" if isinstance(part, str) else b"b"
         total.update(kind + len(data).to_bytes(8, "little") + data)
     return total.hexdigest()
@@ -76,4 +76,9 @@ def file_name(key: bytes | str) -> str:
     """The file name of a key: a digest itself, or a hash of other text."""
     if isinstance(key, str) and len(key) == 64 and set(key) <= set("0123456789abcdef"):
         return key
-    return hashlib.sha256(key.encode() if isinstance(key, str) else key).hexdigest()
+    return hashlib.sha256(_bytes(key)).hexdigest()
+
+
+def _bytes(part: str | bytes) -> bytes:
+    """The bytes of any text: names of files may have what is no Unicode."""
+    return part.encode(errors="surrogatepass") if isinstance(part, str) else part

@@ -17,10 +17,11 @@ from math import isqrt, prod
 import numpy as np
 
 from ..backend import Call, Launcher, Signature, Start
+from ..scalar.ir.nodes import used_params
 from ..specs import TypedReduce
 from ..support.forks import cached_property
 from ..support.records import record
-from .reduce_as_row import as_row, in_two_stages
+from .reduce_as_row import as_row, in_two_stages, two_stages
 from .reduce_extremes import extremes, places
 from .reduce_spans import Span, find_span
 from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
@@ -143,9 +144,17 @@ class _Reduction:
 
     @cached_property
     def _finds_places(self) -> bool:
-        """Whether the reduction is argmax or argmin, and indexes no array."""
-        return in_two_stages(self.typed) in ("argmax", "argmin") and \
-            "raw" not in self.typed.kinds
+        """Whether the reduction is argmax or argmin, of elements cut into chunks.
+
+        Not of those that are computed from their index, or from raw arrays.
+        """
+        combine = in_two_stages(self.typed)
+        if combine not in ("argmax", "argmin") or "raw" in self.typed.kinds:
+            return False
+        value, _ = two_stages(self.typed, combine)
+        used = used_params(value.element.function)
+        return not any(used[k] for k, kind in enumerate(self.typed.kinds)
+                       if kind == "index")
 
     def _is_near(self, call: Call) -> bool:
         """Whether elements of a row are neighbours, or enough rows side by side."""

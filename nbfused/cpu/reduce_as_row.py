@@ -62,7 +62,15 @@ def in_two_stages(typed: TypedReduce) -> str | None:
     if first.kind not in "fiu" or len(typed.state) != 2 or compute_dtype(
             typed.element.results[0]) != first:
         return None
-    return next((name for name in _FIRST if _merges(typed, name)), None)
+    found = next((name for name in _FIRST if _merges(typed, name)), None)
+    return found if found == "logsumexp" or _knows_places(typed) else None
+
+
+def _knows_places(typed: TypedReduce) -> bool:
+    """Whether each element comes with its own index: merged states bring others."""
+    _, place = typed.element.function.results
+    return any(p == place and kind == "index" for p, kind
+               in zip(typed.element.function.params, typed.kinds, strict=True))
 
 
 def two_stages(typed: TypedReduce, combine: str, names: tuple[str, ...] = (),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nbfused as nf
 from nbfused.cpu import reduce
+from nbfused.dispatch.execute import execute
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import COMBINES, Reduce
+from nbfused.specs.vjp.functions import identity
 
 CHUNK = reduce._CACHED
 LENGTHS = (CHUNK + 1, 2*CHUNK, 3*CHUNK - 1, 10*CHUNK + 77)
@@ -80,3 +86,39 @@ def test_of_what_is_computed(kernels):
     fused = nf.fuse(lambda x, y: nf.ops.argmax(x*y - x))
     assert fused(x, y) == np.argmax(x*y - x)
     assert kernels
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", [(5*CHUNK,), (3, 4*CHUNK + 1)])
+def test_of_what_is_computed_from_its_index(shape, op, kernels):
+    def weighted(x, index):
+        return x*(index % 999)
+
+    def scaled(x, size):
+        return x/size
+
+    def run(function, kind):
+        spec = Reduce(parse(function), ("element", kind), COMBINES[op],
+                      COMBINES[op].finish, (len(shape) - 1,))
+        return execute(spec, [x])[0]
+
+    x = np.random.default_rng(0).normal(size=shape)
+    np.testing.assert_array_equal(
+        run(weighted, "index"), OPS[op](x*(np.arange(shape[-1]) % 999), -1))
+    assert not kernels
+    np.testing.assert_array_equal(run(scaled, "size"), OPS[op](x, -1))
+    assert kernels
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", [(2, 100), (100, 1), (CHUNK + 1, 1)])
+def test_places_that_elements_bring_along(shape, op):
+    """States of blocks are merged so, whose places may have more than 32 bits."""
+    states = Reduce(identity(2), ("element",)*2, replace(
+        COMBINES[op], lift=identity(2), indexed=False), identity(2), (0,), saves=2)
+    x = numbers(shape, np.float32)
+    places = np.arange(x.size).reshape(shape) + 2**33
+    found = execute(states, [x, places], dtypes=(x.dtype, places.dtype))
+    first = OPS[op](x, 0)[None]
+    for all_, one in zip((x, places), found, strict=True):
+        np.testing.assert_array_equal(one, np.take_along_axis(all_, first, 0)[0])

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 
 from ...backend import NumberOf, SequencedCall, SequencedExchange
 from ...config import logger
+from ...errors import AllocationError
 from ..runtime.compile import DESCRIPTOR
 from ..runtime.driver import Device, DriverError, check, device
 from ..runtime.notes import Address, Launched, noted
 from .beside import beside, is_small
 from .captured import Captured, CapturedNode
 from .graph import Graph, Node, is_captured
+from .graph_start import ELSEWHERE
 from .workspaces import UNKNOWN, MisfitError, Workspaces
 
 __all__ = ["GraphSequence", "make_sequence"]
@@ -190,9 +192,18 @@ class _Instance:
         return nodes
 
     def starts(self, addresses: Sequence[int], numbers: Sequence[Any]) -> bool:
-        """Launch by machine code alone, as most times; False if that does not do."""
-        return self._start is not None and self._more is not None and \
-            self._start((*addresses, *self._more), numbers) == 0
+        """Launch by machine code alone, as most times; False if that does not do.
+
+        Raises
+        ------
+        DriverError
+            The driver refuses.
+        """
+        if self._start is None or self._more is None:
+            return False
+        addresses = (*addresses, *self._more)
+        code = self._start(addresses, numbers)
+        return code != ELSEWHERE and self._has_started(code, addresses, numbers)
 
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
@@ -206,15 +217,9 @@ class _Instance:
 
     def _launch(self, addresses: tuple[int, ...], numbers: Sequence[Any],
                 stream: int) -> None:
-        code = None if self._start is None else self._start(addresses, numbers)
-        if code == 0:
+        if self._start is not None and self._has_started(
+                self._start(addresses, numbers), addresses, numbers):
             return
-        if self._start is not None:  # from now on, after an error too, by Python
-            self._start = None
-            for part in self._parts:
-                part.update(addresses, numbers)
-            self._addresses, self._numbers = addresses, tuple(numbers)
-            check((code or 0,))
         moved = {k for k, (a, b) in enumerate(zip(addresses, self._addresses,
                                                   strict=True)) if a != b}
         other = {k for k, (a, b) in enumerate(zip(numbers, self._numbers, strict=True))
@@ -226,6 +231,27 @@ class _Instance:
                     part.update(addresses, numbers, own)
             self._addresses, self._numbers = addresses, tuple(numbers)
         self._graph.launch(stream)
+
+    def _has_started(self, code: int | None, addresses: Sequence[int],
+                     numbers: Sequence[Any]) -> bool:
+        """Whether machine code has launched; if not, Python does so from now on.
+
+        After an error too: what was written for a node need not have been shown, and
+        machine code shows what it writes.
+
+        Raises
+        ------
+        DriverError
+            The driver refuses.
+        """
+        if code == 0:
+            return True
+        self._start = None
+        for part in self._parts:
+            part.update(addresses, numbers)
+        self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        check((0 if code in (None, ELSEWHERE) else code,))
+        return False
 
 
 def _joined(parts: Sequence[_Part | _Exchange], waits: Sequence[list[int]],
@@ -354,17 +380,22 @@ class GraphSequence:
         if self._captured and self._instances and stream not in self._instances:
             return False
         with self._lock:
+            if not self._possible:  # since another thread has found out, or `release`
+                return False
             known = self._instances.get(stream)
             if known is not None and known.starts(addresses, numbers):
                 return True
-        with self._lock, self._where.current():
-            try:
-                instance = self._find(addresses, numbers, stream)
-                instance.launch(addresses, numbers, stream)
-            except (_NoGraphError, MisfitError):
-                self._possible = False
-                self._instances.clear()
-        return self._possible
+            with self._where.current():
+                try:
+                    instance = self._find(addresses, numbers, stream)
+                    instance.launch(addresses, numbers, stream)
+                except AllocationError:  # a library may have room, for each launch
+                    self._instances.pop(stream, None)
+                    return False
+                except (_NoGraphError, MisfitError):
+                    self._possible = False
+                    self._instances.clear()
+            return self._possible
 
     def keep_arena(self, size: int) -> bool:
         """Give each instance an arena, if it is small: see `backend.SequenceStart`."""

@@ -107,7 +107,7 @@ def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
         raise KernelTypeError(f"fuse: expected a function, got {function!r}; write "
                               "@nf.fuse or @nf.fuse(kernel_name='...')")
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is not None:
+    if isinstance(code, CodeType):
         caller = sys._getframe(2)
         place = caller.f_code.co_filename, caller.f_code.co_qualname, caller.f_lasti
         counts = _DECORATED.setdefault(code, Counter())

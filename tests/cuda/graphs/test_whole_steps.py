@@ -17,8 +17,11 @@ from benchmarks.programs import ways
 from benchmarks.programs.programs import PROGRAMS
 from nbfused.arrays.libraries.numpy import NumpyLibrary
 from nbfused.cuda.graphs import sequence, workspaces
+from nbfused.cuda.graphs.graph_start import ELSEWHERE
+from nbfused.cuda.runtime.driver import DriverError
 from nbfused.cuda.runtime.launch import Program
-from tests.cuda.recorded import recording
+from nbfused.errors import AllocationError
+from tests.cuda.recorded import NoDevice, recording
 
 
 class Written:
@@ -117,6 +120,66 @@ def test_a_small_arena_belongs_to_the_graph(kept, graphs, pool, monkeypatch):
     (graph,) = graphs
     assert len(graph.launches) == 3
     assert pool.arenas == (0 if kept == sequence.KEPT > 1024 else 3)
+
+
+def test_a_device_without_room_leaves_the_arena_to_the_library(
+        graphs, pool, monkeypatch):
+    """A library may hold what memory there is; the next run asks again."""
+    def allocate(self, *given):
+        raise AllocationError("no room")
+
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    with monkeypatch.context() as full:
+        full.setattr(NoDevice, "allocate", allocate)
+        full.setattr(Program, "launch", lambda *given: None)
+        for _ in range(4):
+            step()
+    assert (pool.arenas, graphs) == (2, [])
+    step()
+    (graph,) = graphs
+    assert (pool.arenas, len(graph.launches)) == (2, 1)
+
+
+@pytest.fixture
+def started(graphs, monkeypatch):
+    """What machine code says, and the addresses that it was given."""
+    said, given = [], []
+    monkeypatch.setattr(Written, "start", lambda *_: lambda addresses, numbers: (
+        given.append(addresses), said.pop(0))[1])
+    monkeypatch.setattr("nbfused.cuda.runtime.driver.cu", lambda: SimpleNamespace(
+        CUresult=lambda code: SimpleNamespace(name=f"CUDA_ERROR_{code}"),
+        cuGetErrorString=lambda code: (1, b"")))
+    return said, given
+
+
+def test_nodes_are_shown_anew_after_an_error(graphs, started):
+    """Machine code has written what it may not have shown, and would not show again."""
+    said, given = started
+    said += 0, 0, 999
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    for _ in range(4):
+        step()
+    (graph,) = graphs
+    assert graph.launches == []
+    with pytest.raises(DriverError, match="999"):
+        step()
+    assert len(given) == 3
+    assert all(node.changed for node in graph.nodes)
+    step()
+    assert graph.launches == [len(graph.nodes)]
+
+
+def test_another_context_is_no_error(graphs, started):
+    said, given = started
+    said += 0, ELSEWHERE, 0, 0
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    (graph,) = graphs
+    assert (said, graph.launches, len(given)) == ([], [], 4)
 
 
 def test_launches_one_by_one_have_an_arena_of_their_own(graphs, pool, monkeypatch):

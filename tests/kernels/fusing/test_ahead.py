@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -129,6 +130,25 @@ def test_the_first_decoration_starts_the_compiler_of_a_gpu(expected_calls):
     assert expected_calls == [1]
     nf.fuse(kernel_name="same")(named("two"))
     assert expected_calls == [1, 1]
+
+
+def test_files_of_any_name(expected_calls):
+    function = named("three")
+    function.__code__ = function.__code__.replace(co_filename="\udcff.py")
+    assert nf.fuse(function)(np.ones(2)).tolist() == [1, 1]
+    assert expected_calls == [1]
+
+
+def test_no_compiler_is_started_for_what_has_no_code(expected_calls):
+    class Proxy:
+        __code__ = "of another kind"
+
+        def __call__(self, x):
+            return x
+
+    for function in (Proxy(), partial(np.add, 1), np.negative, abs):
+        nf.fuse(function)
+    assert expected_calls == []
 
 
 def test_no_compiler_is_started_where_no_pool_is_open(expected_calls, monkeypatch):
