@@ -37,7 +37,7 @@ LEAST = 2
 #: Bytes of an arena up to which each instance keeps one: runs of an instance follow one
 #: another.  To allocate it takes 2 to 4 µs of a run
 #: (benchmarks/notes/host.md#plans-of-fused-functions); more is left to other programs.
-KEPT = 1 << 20
+KEPT = 1 << 19
 #: Instances of a graph, one for each stream, and the handles that mean the default one,
 #: which is never captured.
 _STREAMS, _DEFAULT = 4, (0, 1)
