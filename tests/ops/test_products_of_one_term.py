@@ -54,7 +54,10 @@ def test_dtypes_are_those_of_sums(first, second, device, kernels):
         found, expected = (nf.to_numpy(op(*(nf.array(x, device=device) for x in given)))
                            for given in ((a, b), padded(a, b)))
         assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        if first == second == "complex64":  # two products, which a GPU may round once
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-6)
+        else:
+            np.testing.assert_array_equal(found, expected)
 
     both(nf.ops.matmul)
     assert any(type(k) is Map for k in kernels)
@@ -84,7 +87,9 @@ def test_special_numbers(device):
         expected = a*b + 0.0
     found = nf.to_numpy(nf.ops.matmul(*(nf.array(x, device=device) for x in (a, b))))
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    known = ~np.isnan(expected)  # whose sign is the processor's
+    np.testing.assert_array_equal(np.signbit(found[known]),
+                                  np.signbit(expected[known]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

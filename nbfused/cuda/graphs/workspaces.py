@@ -89,9 +89,9 @@ class Workspaces:
         return any(block.lent for block in self._used.get(call, ()))
 
     def arena(self, size: int) -> int:
-        """The address of memory that no call has to itself."""
+        """The address of memory that no call has to itself, and that is never lent."""
         self._call = _ALL
-        return self._add(size, False).start
+        return self._add(size, False, lent=False).start
 
     def workspace(self, size: int) -> Address:
         """Memory of the call alone."""
@@ -110,7 +110,8 @@ class Workspaces:
         if self._taken == len(used):
             free = [b for b in self._blocks if b.counts == counts and b.size >= size
                     and b.last in self._before]
-            block = min(free, key=lambda b: b.size) if free else self._add(size, counts)
+            block = min(free, key=lambda b: b.size) if free else self._add(
+                size, counts, lent=not counts and self._kept + size > _MOST_BYTES)
             block.last = self._call
             used.append(block)
         block = used[self._taken]
@@ -119,8 +120,7 @@ class Workspaces:
         self._taken += 1
         return block
 
-    def _add(self, size: int, counts: bool) -> _Block:
-        lent = not counts and self._kept + size > _MOST_BYTES
+    def _add(self, size: int, counts: bool, *, lent: bool) -> _Block:
         size = -(-size // _ALIGN)*_ALIGN
         if lent:
             start = self.lent
