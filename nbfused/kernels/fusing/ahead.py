@@ -32,7 +32,8 @@ _log = logger("compile")
 def expect_call(code: CodeType) -> None:
     """Let a GPU's compiler start where a function is decorated that never was before.
 
-    It costs 0.1 ms, and where the function is not called soon, a process that is idle.
+    It costs a millisecond or two, and where the function is not called soon, a process
+    that is idle for a minute.
     """
     if not pools_are_open():
         return
