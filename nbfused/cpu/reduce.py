@@ -40,7 +40,7 @@ __all__ = ["build_reduce"]
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
 
-#: Elements of a chunk in which a place is looked for.
+#: Elements of a chunk in which a place is looked for; other numbers were not measured.
 _CACHED = 1 << 11
 
 #: So many results at least for the kernel across them, and where they are neighbours

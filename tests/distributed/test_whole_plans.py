@@ -17,7 +17,7 @@ import nbfused as nf
 from nbfused import distributed, ops
 from nbfused.backend import SequencedExchange
 from nbfused.cpu.backend import CpuBackend
-from nbfused.cuda.graphs.sequence import _waits
+from nbfused.cuda.graphs.waits import waits_of
 from nbfused.distributed.communicators import Communicator
 from nbfused.kernels.fusing.plans.plan import Plan
 from nbfused.kernels.fusing.plans.segments import SegmentedPlan
@@ -84,7 +84,7 @@ def shuffled(monkeypatch):
     ran, draw = [], random.Random(0)
 
     def sequence(self, calls):
-        waits = list(_waits(calls))
+        waits = list(waits_of(calls))
 
         def run(addresses, numbers, stream):
             left, done = list(range(len(calls))), set()

@@ -2,6 +2,7 @@
 
 ================ =======================================================================
 `sequence`       such calls: their nodes, and what each run changes
+`waits`          which of the calls wait for which
 `graph`          graphs made node by node
 `captured`       calls of other libraries as nodes
 `libraries`      the driver's functions

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...backend import NumberOf, SequencedCall, SequencedExchange
 from ...config import logger
@@ -26,6 +26,7 @@ from .beside import beside, is_small
 from .captured import Captured, CapturedNode
 from .graph import Graph, Node, is_captured
 from .graph_start import ELSEWHERE
+from .waits import all_before, waits_of
 from .workspaces import UNKNOWN, MisfitError, Workspaces
 
 __all__ = ["GraphSequence", "make_sequence"]
@@ -154,14 +155,15 @@ class _Instance:
     def __init__(self, calls: Sequence[_Call], arena: int,
                  captured: Mapping[int, Captured], where: Device, stream: int,
                  addresses: Sequence[int], numbers: Sequence[Any]) -> None:
-        waits = list(_waits(calls))
+        waits = list(waits_of(calls))
         memory = Workspaces(where, stream, len(addresses) + bool(arena))
         self._arena = (memory.arena(arena),) if arena else ()
         addresses = (*addresses, *self._arena, UNKNOWN)
         self._parts = [
             _Exchange(captured[k]) if isinstance(call, SequencedExchange) else
             _Part(k, call, before, where, memory, (addresses, numbers))
-            for k, (call, before) in enumerate(zip(calls, _before(waits), strict=True))]
+            for k, (call, before) in enumerate(zip(calls, all_before(waits),
+                                                   strict=True))]
         if not all(part.launches for part in self._parts):
             raise _NoGraphError
         nodes = self._nodes(where, waits)
@@ -286,62 +288,6 @@ def _joined(parts: Sequence[_Part | _Exchange], waits: Sequence[list[int]],
 def _is_same(a: Any, b: Any) -> bool:
     """Whether two numbers have the same bits: 0.0 and -0.0 have not."""
     return a is b or (type(a) in (int, float) and a == b and a != 0)
-
-
-def _before(waits: Sequence[list[int]]) -> list[set[int]]:
-    """All calls that each one waits for, through others too."""
-    found: list[set[int]] = []
-    for direct in waits:
-        found.append({*direct}.union(*(found[j] for j in direct)))
-    return found
-
-
-def _waits(calls: Sequence[_Call]) -> Iterator[list[int]]:
-    """The calls that each one waits for, those left out that these wait for.
-
-    Calls between processes wait for one another, to be in one order everywhere.
-    """
-    behind: list[set[int]] = []  # all that each one waits for
-    exchanges: set[int] = set()
-    used: dict[int, list[_Use]] = {}
-    for k, call in enumerate(calls):
-        first = len(call.spans) - call.outputs
-        uses = [(index, _Use(low, high, k, at >= first))
-                for at, (index, low, high) in enumerate(call.spans)]
-        conflicts = {other.call for index, use in uses for other in used.get(index, ())
-                     if use.conflicts(other)}
-        if isinstance(call, SequencedExchange):
-            conflicts |= exchanges
-            exchanges.add(k)
-        direct, known = list[int](), set[int]()
-        for j in sorted(conflicts, reverse=True):
-            if j not in known:
-                direct.append(j)
-                known |= behind[j] | {j}
-        behind.append(known)
-        for index, use in uses:
-            kept = [other for other in used.get(index, ()) if not use.hides(other)]
-            used[index] = [*kept, use]
-        yield direct
-
-
-class _Use(NamedTuple):
-    """The use of bytes of one address by a call."""
-
-    low: int
-    high: int
-    call: int
-    written: bool
-
-    def conflicts(self, other: _Use) -> bool:
-        """Whether one writes what the other one reads or writes."""
-        return (self.written or other.written) and (
-            self.low < other.high and other.low < self.high)
-
-    def hides(self, other: _Use) -> bool:
-        """Whether what conflicts with an earlier one conflicts with this one."""
-        return self.written and other.call != self.call and (
-            self.low <= other.low and other.high <= self.high)
 
 
 class GraphSequence:

@@ -12,7 +12,8 @@ import nbfused as nf
 from nbfused.backend import Call, SequencedCall, SequencedExchange
 from nbfused.cuda.graphs import captured, graph, workspaces
 from nbfused.cuda.graphs import sequence as sequences
-from nbfused.cuda.graphs.sequence import GraphSequence, _waits
+from nbfused.cuda.graphs.sequence import GraphSequence
+from nbfused.cuda.graphs.waits import waits_of
 from nbfused.cuda.runtime.notes import Address, noted
 
 
@@ -42,7 +43,7 @@ def test_calls_wait_for_those_that_share_memory_with_them(seed):
     calls = [call(*[(int(i), int(low), int(low + size)) for i, low, size in zip(
         rng.integers(3, size=3), rng.integers(12, size=3), rng.integers(1, 6, size=3),
         strict=True)], outputs=int(rng.integers(1, 3))) for _ in range(12)]
-    waits = list(_waits(calls))
+    waits = list(waits_of(calls))
     for k, mine in enumerate(calls):
         for j, other in enumerate(calls[:k]):
             conflict = any(
@@ -55,7 +56,7 @@ def test_calls_wait_for_those_that_share_memory_with_them(seed):
 
 
 def test_calls_that_share_nothing_wait_for_nothing():
-    assert list(_waits([call((0, 0, 8), (1, 0, 8)), call((0, 0, 8), (1, 8, 16)),
+    assert list(waits_of([call((0, 0, 8), (1, 0, 8)), call((0, 0, 8), (1, 8, 16)),
                         call((0, 0, 8), (2, 0, 8))])) == [[], [], []]
 
 
@@ -64,7 +65,7 @@ def test_calls_between_processes_wait_for_one_another():
     between = [SequencedExchange(None, ((k, 0, 8), (k, 0, 8)), set()) for k in range(3)]
     calls = [between[0], call((0, 0, 8), (3, 0, 8)), between[1], between[2],
              call((1, 0, 8), (3, 0, 8))]
-    assert list(_waits(calls)) == [[], [0], [0], [2], [2, 1]]
+    assert list(waits_of(calls)) == [[], [0], [0], [2], [2, 1]]
 
 
 class Driver:

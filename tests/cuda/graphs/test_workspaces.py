@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nbfused.cuda.graphs import workspaces
-from nbfused.cuda.graphs.sequence import _before
+from nbfused.cuda.graphs.waits import all_before
 from nbfused.cuda.graphs.workspaces import UNKNOWN, MisfitError, Workspaces
 
 
@@ -51,7 +51,7 @@ def test_calls_that_may_run_at_once_share_nothing(seed, most, monkeypatch):
              rng.random() < 0.8 else [] for k in range(14)]
     sizes = [[int(x) for x in rng.integers(-900, 900, size=rng.integers(3)) if x]
              for _ in waits]
-    before, memory = _before(waits), Workspaces(Memory(), 0, 5)
+    before, memory = all_before(waits), Workspaces(Memory(), 0, 5)
     spans = []
     for k, own in enumerate(sizes):
         found = _taken(memory, k, before[k], UNKNOWN, own)

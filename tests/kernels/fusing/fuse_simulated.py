@@ -11,6 +11,7 @@ import nbfused as nf
 from nbfused.backend import NumberOf
 from nbfused.cuda.graphs import sequence as sequences
 from nbfused.cuda.graphs import workspaces
+from nbfused.cuda.graphs.waits import all_before, waits_of
 from nbfused.cuda.runtime.notes import Address
 from tests.cuda.simulation import simulated
 
@@ -58,10 +59,10 @@ def sequence(self, calls):
     def run(addresses, numbers, stream):
         where = simulated.SimulatedDevice()
         memory = workspaces.Workspaces(where, stream, len(addresses))
-        given, waits = (*addresses, workspaces.UNKNOWN), list(sequences._waits(calls))
+        given, waits = (*addresses, workspaces.UNKNOWN), list(waits_of(calls))
         parts = [sequences._Part(k, call, before, where, memory, (given, numbers))
                  for k, (call, before) in enumerate(zip(
-                     calls, sequences._before(waits), strict=True))]
+                     calls, all_before(waits), strict=True))]
         LENT.append(memory.lent)
         with where.workspace(memory.lent, stream) as base:
             for some, launches in sequences._joined(parts, waits, where):
