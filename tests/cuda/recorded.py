@@ -28,6 +28,13 @@ def needs_compiler(**where):
         pytest.skip(str(missing), **where)
 
 
+def names_of(call):
+    """The names of the kernels that a call launches."""
+    with recording() as kernels:
+        call()
+    return [k.name for k in kernels.values()]
+
+
 def overwritten_parameters(kernel):
     """The parameters that a kernel overwrites: names of its own would hide them."""
     (function,) = ast.parse(kernel.text).body

@@ -11,16 +11,9 @@ from nbfused import ops
 from nbfused.cuda.contract.general import GeneralText
 from nbfused.cuda.contract.general_launch import TILES, tile_for
 from tests.cuda.contract.products import integers, layer, placed
-from tests.cuda.recorded import assembled, needs_compiler, recording, registers
+from tests.cuda.recorded import assembled, names_of, needs_compiler, registers
 
 PROCESSORS = 132
-
-
-def names(call):
-    """The kernels that a call launches."""
-    with recording() as kernels:
-        call()
-    return [k.name for k in kernels.values()]
 
 
 def zeros(*shape, dtype=np.float32):
@@ -54,7 +47,7 @@ def test_few_results_share_k_among_groups(extents, wanted):
     ("float32", (5833, 16, 1119), False)])
 def test_which_products_have_few_results(dtype, shape, few):
     m, k, n = shape
-    (name, *more) = names(lambda: ops.matmul(zeros(m, k, dtype=dtype),
+    (name, *more) = names_of(lambda: ops.matmul(zeros(m, k, dtype=dtype),
                                              zeros(k, n, dtype=dtype)))
     assert ("by" in name.rpartition("_")[2], more) == (few, [])
 
@@ -78,24 +71,24 @@ def test_narrow_tiles_spill_nowhere(tile):
 def test_vectors_are_reductions():
     needs_compiler()
     wide, tall = zeros(1, 2819), zeros(2819, 3064)
-    (name, *more) = names(lambda: ops.matmul(wide, tall))
+    (name, *more) = names_of(lambda: ops.matmul(wide, tall))
     assert name.startswith("contract_identity_vectors_reduce_columns")
     assert not more or "finish" in more[0]
-    (name,) = names(lambda: ops.matmul(zeros(1490, 1237), zeros(1237, 4)))
+    (name,) = names_of(lambda: ops.matmul(zeros(1490, 1237), zeros(1237, 4)))
     assert name.startswith("contract_identity_vectors_reduce_rows")
 
 
 def test_few_rows_of_tensor_cores_stay_theirs():
     needs_compiler()
     x, w = (zeros(*s, dtype=bfloat16) for s in ((4, 8192), (8192, 8192)))
-    (name,) = names(lambda: ops.matmul(x, w))
+    (name,) = names_of(lambda: ops.matmul(x, w))
     assert "wgmma" in name
 
 
 def test_narrow_factors_are_not_packed():
     needs_compiler()
     x, w = (zeros(*s, dtype=bfloat16) for s in ((125_491, 283), (283, 11)))
-    (name,) = names(lambda: ops.matmul(x, w))
+    (name,) = names_of(lambda: ops.matmul(x, w))
     assert "pack" not in name
     assert "x16x" in name
 
@@ -103,7 +96,7 @@ def test_narrow_factors_are_not_packed():
 def test_large_float32_of_rows_that_begin_anywhere_is_packed():
     needs_compiler()
     x, w = zeros(787, 31_214), zeros(31_214, 2006)
-    pack, product = names(lambda: ops.matmul(x, w))
+    pack, product = names_of(lambda: ops.matmul(x, w))
     assert "pack" in pack
     assert "f32" in product
 

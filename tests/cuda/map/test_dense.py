@@ -7,13 +7,7 @@ import pytest
 
 from nbfused import ops
 from nbfused.cuda.map import dense
-from tests.cuda.recorded import assembled, needs_compiler, recording
-
-
-def names(call):
-    with recording() as kernels:
-        call()
-    return [k.name for k in kernels.values()]
+from tests.cuda.recorded import assembled, names_of, needs_compiler, recording
 
 
 def zeros(*shape, dtype=np.float32):
@@ -47,20 +41,20 @@ OTHERS = {
 @pytest.mark.parametrize("case", TAKEN)
 def test_calls_that_take_it(case, any_size):
     needs_compiler()
-    (name,) = names(TAKEN[case])
+    (name,) = names_of(TAKEN[case])
     assert name.endswith("_map_dense")
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_calls_that_do_not(case, any_size):
     needs_compiler()
-    (name,) = names(OTHERS[case])
+    (name,) = names_of(OTHERS[case])
     assert not name.endswith("_map_dense")
 
 
 def test_small_ones_do_not():
     needs_compiler()
-    assert names(lambda: ops.add(zeros(7, 33), zeros(1, 33))) == ["add_map_near"]
+    assert names_of(lambda: ops.add(zeros(7, 33), zeros(1, 33))) == ["add_map_near"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])

@@ -9,13 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 import nbfused as nf
 from nbfused import ops
 from nbfused.cuda.map.rows import EACH, LANES, shared_by
-from tests.cuda.recorded import needs_compiler, recording
-
-
-def names(call):
-    with recording() as kernels:
-        call()
-    return [k.name for k in kernels.values()]
+from tests.cuda.recorded import names_of, needs_compiler
 
 
 @pytest.mark.parametrize("columns", [1, 3, 7, 8, 9, 37, 59, 439, 1000, 1_009_924])
@@ -33,7 +27,7 @@ def test_lanes_and_elements_cover_a_row_with_little_left(columns):
                                               ((11, 10_099), 3)])
 def test_a_gather_is_by_rows(shape, count):
     needs_compiler()
-    (name,) = names(lambda: ops.take(np.zeros(shape, np.float32),
+    (name,) = names_of(lambda: ops.take(np.zeros(shape, np.float32),
                                      np.zeros(count, np.int64)))
     assert name.startswith("gather_rows_map_rows")
 
@@ -41,10 +35,10 @@ def test_a_gather_is_by_rows(shape, count):
 def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():
     needs_compiler()
     x, y = np.zeros((11, 46, 1072), np.float32), np.zeros((11, 1, 1071), np.float32)
-    assert names(lambda: ops.multiply(x[..., 1:], y, out=x[..., 1:])) == [
+    assert names_of(lambda: ops.multiply(x[..., 1:], y, out=x[..., 1:])) == [
         "multiply_map_rows_8_128"]
     even = slice(0, 1068)
-    (name,) = names(lambda: ops.multiply(np.ascontiguousarray(x[..., even]),
+    (name,) = names_of(lambda: ops.multiply(np.ascontiguousarray(x[..., even]),
                                          np.ascontiguousarray(y[..., even])))
     assert name == "multiply_map_vector"
 
@@ -52,11 +46,11 @@ def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():
 def test_places_within_31_bits_are_found_by_short_divisions():
     needs_compiler()
     x, y = np.zeros((96, 27), np.float32), np.zeros((96, 1), np.float32)
-    assert names(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
+    assert names_of(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
     x, y = np.zeros((11, 46, 71), np.float32), np.zeros((11, 1, 71), np.float32)
-    assert names(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
+    assert names_of(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
     far = as_strided(np.zeros(40, np.float32), (3, 27), (1 << 33, 4))
-    assert names(lambda: ops.multiply(far, y[0, :, :27])) == ["multiply_map_general"]
+    assert names_of(lambda: ops.multiply(far, y[0, :, :27])) == ["multiply_map_general"]
 
 
 def test_a_short_quotient_is_corrected_at_most_once():
@@ -74,7 +68,8 @@ def test_gradients_that_are_one_array_are_copied_in_one_launch():
     needs_compiler()
     x, y = (nf.Variable(np.zeros((5, 2156), np.float32), requires_grad=True)
             for _ in range(2))
-    assert names(lambda: ops.add(x, y).backward(np.zeros((5, 2156), np.float32))) == [
+    g = np.zeros((5, 2156), np.float32)
+    assert names_of(lambda: ops.add(x, y).backward(g)) == [
         "add_map_vector", "copies_map_vector"]
 
 
