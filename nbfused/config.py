@@ -26,6 +26,9 @@ DUMP_SOURCE                none         folder that generated source is written 
 HIPCC                      on the path  the compiler of the ``rocm`` backend
 LOG_LEVEL                  none         ``DEBUG``, ``INFO`` ...: log to standard error
 NUM_THREADS                all cores    threads of the ``cpu`` backend
+PTXAS                      the newest   the assembler of the ``cuda`` backend, one that
+                                        is no newer than the driver; ``driver``: none
+                                        but the driver's own
 ROCM_ARCH                  the device's what ``rocm`` compiles for: ``gfx90a``, or a
                                         list such as ``gfx90a,gfx1030``
 ROCM_EMULATE               0            1: ``rocm`` runs on the CPU, by a C++ compiler;
@@ -120,7 +123,7 @@ _SETTINGS: dict[str, tuple[Any, Callable[[str], Any]]] = {
     "cuda_array_interface_sync": (True, _boolean), "debug": (False, _boolean),
     "deterministic": (False, _boolean), "disable_plugins": (False, _boolean),
     "dump_source": (None, str), "hipcc": (None, str), "log_level": (None, _level),
-    "num_threads": (None, _count), "rocm_arch": (None, _archs),
+    "num_threads": (None, _count), "ptxas": (None, str), "rocm_arch": (None, _archs),
     "rocm_emulate": ("0", _emulation), "rocm_matrix": (False, _boolean),
 }
 
@@ -199,6 +202,7 @@ class Config:
     hipcc: str | None
     log_level: str | None
     num_threads: int | None
+    ptxas: str | None
     rocm_arch: str | None
     rocm_emulate: str
     rocm_matrix: bool

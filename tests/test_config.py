@@ -33,11 +33,12 @@ def test_every_variable_is_read():
         "NBFUSED_DEBUG": "1", "NBFUSED_DETERMINISTIC": "1",
         "NBFUSED_DISABLE_PLUGINS": "1", "NBFUSED_DUMP_SOURCE": "dump",
         "NBFUSED_HIPCC": "/opt/hipcc", "NBFUSED_LOG_LEVEL": "debug",
-        "NBFUSED_NUM_THREADS": "3", "NBFUSED_ROCM_ARCH": "gfx90a, gfx1030",
+        "NBFUSED_NUM_THREADS": "3", "NBFUSED_PTXAS": "driver",
+        "NBFUSED_ROCM_ARCH": "gfx90a, gfx1030",
         "NBFUSED_ROCM_EMULATE": "nvidia", "NBFUSED_ROCM_MATRIX": "1"})
     assert list(found.as_dict().values()) == [
         "1", "cuda,cpu", "/tmp/x", True, 3 << 20, True, 5, False, True, True, True,
-        "dump", "/opt/hipcc", "DEBUG", 3, "gfx90a, gfx1030", "nvidia", True]
+        "dump", "/opt/hipcc", "DEBUG", 3, "driver", "gfx90a, gfx1030", "nvidia", True]
     assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
     assert Config.read({"NBFUSED_CACHE_SIZE": "3k"}).cache_size == 3 * 1024
 

@@ -3,6 +3,7 @@
 =============== ========================================================================
 `backend`       `CudaBackend`
 `runtime`       devices, compilation, loaded kernels and their launches
+`native`        kernels of users in CUDA C++, PTX or machine code
 `graphs`        calls that are started together, as CUDA graphs
 `text`          writing kernel text: lines, branches, states of reductions, cache hints
 `isa`           instructions that Numba's Python lacks

@@ -122,8 +122,8 @@ class CudaBackend(GpuBackend):
     def native(self, code: Native, device: str) -> NativeModule:
         """CUDA C++ through NVRTC, PTX or a cubin, loaded."""
         from ..arrays.devices import ordinal
+        from .native.module import load
         from .runtime.driver import device as found
-        from .runtime.native import load
 
         return load(code, found(ordinal(device)))
 

@@ -161,8 +161,8 @@ def test_c38_raw_module():
 
 def test_c38_variables_and_compiled_files(tmp_path):
     from nbfused.backend import Native
+    from nbfused.cuda.native.nvrtc import compile_native
     from nbfused.cuda.runtime.driver import device
-    from nbfused.cuda.runtime.nvrtc import compile_native
 
     code = ('extern "C" { __device__ float factor[2] = {2, 3};\n'
             "__global__ void by_factor(float* x) "

@@ -6,6 +6,7 @@
 `driver`        the driver API: errors, contexts, devices, memory
 `first_call`    starting a device beside the imports of a program's first call
 `compile`       kernel text to machine code, by Numba; the cache of both
+`assemble`      PTX to machine code, by ptxas where there is one
 `launch`        kernels as callables: `Program`; launches prepared for many calls
 `fast_launch`   prepared launches as machine code
 `machine_code`  such code from LLVM's text
@@ -14,7 +15,5 @@
 `scratch`       memory that the launches on a stream share
 `attributes`    registers, memory and limits of a kernel
 `tensor_map`    descriptors of arrays for TMA
-`nvrtc`         CUDA C++ of users to machine code
-`native`        kernels of users in CUDA C++, PTX or machine code
 =============== ========================================================================
 """

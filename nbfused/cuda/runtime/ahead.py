@@ -13,6 +13,7 @@ from ...backend import Foreseen
 from ...config import config, logger
 from ...support.workers import Job, LostError, Workers, prepare, processors
 from . import compile
+from .assemble import Assembly
 from .driver import Device, device
 from .notes import Launched, noted
 
@@ -33,7 +34,7 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
     CompileError
         Numba or the driver refuses a kernel.
     """
-    waiting: dict[Future[bytes], list[_Load]] = {}
+    waiting: dict[Future[Assembly], list[_Load]] = {}
     with (cache.held(), Workers(config.compile_workers, _PREPARE) as workers,
           ThreadPoolExecutor(min(processors(), _LOADERS), "nbfused-load") as pool):
         loads: list[Callable[[], None]] = []
@@ -47,7 +48,8 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         # The longest first: they decide when the last one is done.
         for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
             kernel, where = alike[0].launched.program.kernel, alike[0].device
-            waiting[workers.submit(Job(_COMPILE, (kernel, where.arch)))] = alike
+            waiting[workers.submit(Job(
+                _COMPILE, (kernel, where.arch, where.cuda, config.ptxas)))] = alike
         loads += [_start(load, pool) for load in _compiled(waiting, workers)]
         for finish in loads:
             finish()
@@ -94,7 +96,7 @@ def _loads(calls: Sequence[Foreseen]) -> Iterator[_Load]:
                 yield _Load(launched, device(call.call.device))
 
 
-def _compiled(waiting: Mapping[Future[bytes], Sequence[_Load]], workers: Workers,
+def _compiled(waiting: Mapping[Future[Assembly], Sequence[_Load]], workers: Workers,
               ) -> Iterator[_Load]:
     """The kernels that were compiled, as they come."""
     for future in as_completed(waiting) if workers.running else ():

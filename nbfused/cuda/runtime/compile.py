@@ -1,8 +1,9 @@
 """Kernel text to machine code.  Only this file and `intrinsics` name Numba.
 
-``text -> numba.cuda.compile -> PTX -> disk cache -> the driver``, which assembles it
-when it is loaded and keeps what comes out in a cache of its own.  A process that finds
-its kernels in the cache imports no Numba.
+``text -> numba.cuda.compile -> PTX -> ptxas -> disk cache -> the driver``, which
+assembles the PTX itself where there is no ptxas (`assemble`), when it is loaded, and
+keeps what comes out in a cache of its own.  A process that finds its kernels in the
+cache imports no Numba.
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ import numpy as np
 
 import nbfused.cache as cache
 
-from ...config import dump_source, logger
+from ...config import config, dump_source, logger
 from ...errors import CompileError
 from ...support.records import record
+from .assemble import Assembly, Version, assemble, installed, target_version
 from .driver import Device, DriverError, check, cu, driver_version
 
 __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "compiled", "keep", "key_of",
-           "loaded", "prepare", "prepare_compiler", "ptx",
-           "target_version"]
+           "loaded", "prepare", "prepare_compiler", "ptx"]
 
 _log = logger("compile")
 _lock = threading.Lock()
-_VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 
 Arch = tuple[int, int]
 
@@ -261,82 +261,66 @@ def _rename(code: str, name: str) -> str:
     return re.sub(rf"(?<![\w$]){re.escape(mangled[0])}(?=_param_|[^\w$])", name, code)
 
 
-#: The newest PTX version of each CUDA version; from 13.0 on it is (minor of) 9.
-_PTX_VERSIONS = {(12, 0): (8, 0), (12, 1): (8, 1), (12, 2): (8, 2), (12, 3): (8, 3),
-                 (12, 4): (8, 4), (12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6),
-                 (12, 8): (8, 7), (12, 9): (8, 8)}
-
-
-def target_version(code: str, cuda: tuple[int, int]) -> str:
-    """PTX that says it is no newer than what CUDA `cuda` understands.
-
-    NVVM writes its own newest version whatever the code needs, so a driver that is
-    older than the installed libnvvm would refuse everything.  The kernels use nothing
-    younger than PTX 7.8, those with a `feature` nothing younger than 8.0.
-    """
-    newest = _PTX_VERSIONS.get(cuda, (cuda[0] - 4, cuda[1]))
-    found = _VERSION.search(code)
-    if found is None or (int(found[1]), int(found[2])) <= newest:
-        return code
-    return (code[:found.start()] + f".version {newest[0]}.{newest[1]}"
-            + code[found.end():])
-
-
-def assembly(kernel: Kernel, device: Device) -> bytes:
-    """The PTX of a kernel, from the cache or compiled now.
+def assembly(kernel: Kernel, device: Device) -> Assembly:
+    """The code of a kernel, from the cache or compiled now.
 
     Raises
     ------
     CompileError
-        If Numba refuses the kernel.
+        If Numba refuses the kernel, or the ptxas of the settings does not run.
     """
-    found = cache.get(key_of(kernel, device), partial(_assembly, kernel.name))
+    found = cache.get(key_of(kernel, device), partial(Assembly.unpacked, kernel.name))
     if found is not None:
         return found
-    code = compiled(kernel, device.arch)
+    code = compiled(kernel, device.arch, device.cuda, config.ptxas)
     keep(kernel, device, code)
     return code
 
 
-def compiled(kernel: Kernel, arch: Arch) -> bytes:
-    """The PTX of a kernel, compiled now.
+def compiled(kernel: Kernel, arch: Arch, cuda: Version, ptxas: str | None) -> Assembly:
+    """The code of a kernel, compiled now.
+
+    Parameters
+    ----------
+    cuda
+        The newest CUDA version that the driver supports.
+    ptxas
+        As of the settings; other processes have none of this one's.
 
     Raises
     ------
     CompileError
-        If Numba refuses the kernel.
+        If Numba refuses the kernel, or the ptxas of the settings does not run.
     """
-    return ptx(kernel, arch).encode()
+    return assemble(ptx(kernel, arch), kernel.name, _target(kernel, arch), cuda, ptxas)
 
 
 def prepare_compiler() -> None:
-    """Import the compiler, and what kernels call."""
+    """Import the compiler and what kernels call, and look for an assembler."""
     _numba_cuda()
     from ..isa.intrinsics import namespace
 
     namespace((9, 0))
+    installed()
 
 
 def key_of(kernel: Kernel, device: Device) -> str:
-    """The key of the cache for the PTX of a kernel."""
-    target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
+    """The key of the cache for the code of a kernel."""
     return cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                        f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
+                        f"{kernel.blocks}", f"{kernel.cluster}",
+                        _target(kernel, device.arch), config.ptxas or "", _own_digest())
 
 
-def keep(kernel: Kernel, device: Device, code: bytes) -> None:
-    """Keep PTX that was compiled in the cache."""
+def _target(kernel: Kernel, arch: Arch) -> str:
+    return f"sm_{arch[0]}{arch[1]}{kernel.feature}"
+
+
+def keep(kernel: Kernel, device: Device, code: Assembly) -> None:
+    """Keep code that was compiled in the cache."""
     _dump(kernel)
-    cache.put(key_of(kernel, device), code)
-    _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
-               len(code))
-
-
-def _assembly(name: str, data: bytes) -> bytes:
-    """PTX that has the kernel; a ValueError if it has not."""
-    if not re.search(rf"\.entry\s+{re.escape(name)}\b", data.decode()):
-        raise ValueError(f"no kernel {name!r}")
-    return data
+    cache.put(key_of(kernel, device), code.packed())
+    _log.debug("compiled %s for sm_%d%d: %d bytes, %d of machine code", kernel.name,
+               *device.arch, len(code.ptx), len(code.machine))
 
 
 def prepare() -> None:
@@ -349,7 +333,8 @@ def _own_digest() -> bytes:
     """Digest of all that shapes the machine code besides the text."""
     cuda = Path(__file__).parents[1]
     support = cuda.parent / "support"
-    files = [Path(__file__), *sorted(cuda.glob("isa/*.py")),
+    files = [*(cuda / "runtime" / f"{name}.py" for name in
+               ("assemble", "compile", "pipeline")), *sorted(cuda.glob("isa/*.py")),
              *sorted(support.glob("llvm/*.py"))]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
@@ -365,17 +350,27 @@ _LOG_BYTES = 16384
 def loaded(kernel: Kernel, device: Device) -> Any:
     """The module with the kernel, in the current context.
 
-    The driver assembles the PTX, and keeps the outcome on disk.  Its linker would give
-    a cubin that we could keep, but it assembles code as if it came in parts: a Map of
-    16-bit elements takes 61 registers then instead of 32, ``setmaxnreg`` is ignored,
-    and the products of ``wgmma`` wait for one another.
+    Without machine code the driver assembles the PTX, and keeps the outcome on disk.
+    Its linker would give a cubin that we could keep, but it assembles code as if it
+    came in parts: a Map of 16-bit elements takes 61 registers then instead of 32,
+    ``setmaxnreg`` is ignored, and the products of ``wgmma`` wait for one another.
 
     Raises
     ------
     CompileError
         If Numba or the driver refuses the kernel.
     """
-    code = target_version(assembly(kernel, device).decode(), driver_version())
+    code, newest = assembly(kernel, device), driver_version()
+    if code.machine and code.cuda <= newest:
+        try:
+            return check(cu().cuModuleLoadData(code.machine))
+        except DriverError as error:
+            _log.debug("machine code of %s is not loaded: %s", kernel.name, error)
+    return _load(kernel, target_version(code.ptx, newest))
+
+
+def _load(kernel: Kernel, code: str) -> Any:
+    """The module of PTX, which the driver assembles."""
     option = cu().CUjit_option
     log = bytearray(_LOG_BYTES)
     options = [option.CU_JIT_ERROR_LOG_BUFFER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ import pytest
 
 from nbfused.config import config
 from nbfused.cuda.runtime import compile, driver
-from nbfused.cuda.runtime.compile import Kernel, ptx, target_version
+from nbfused.cuda.runtime.assemble import DRIVER, Assembly
+from nbfused.cuda.runtime.compile import Kernel, ptx
 from nbfused.errors import CompileError
 from tests.cuda.recorded import needs_compiler
 
@@ -51,19 +53,6 @@ def test_an_error_shows_the_text():
     assert caught.value.source == broken.text
 
 
-@pytest.mark.parametrize(("cuda", "want"), [
-    ((12, 0), "8.0"), ((12, 5), "8.5"), ((12, 9), "8.8"), ((13, 0), "9.0"),
-    ((13, 4), "9.4"), ((14, 0), "9.4")])
-def test_ptx_is_no_newer_than_the_driver(cuda, want):
-    code = "//\n.version 9.4\n.target sm_90\nbody .version 9.9"
-    assert target_version(code, cuda) == code.replace("9.4", want)
-
-
-def test_older_ptx_is_left_alone():
-    code = ".version 8.0\n.target sm_90\n"
-    assert target_version(code, (13, 0)) == code
-
-
 def test_numpy_keeps_no_borrowed_name(monkeypatch):
     monkeypatch.setattr(compile, "_REMOVED", ("nonsense_name",))
     with compile._removed_names():
@@ -74,7 +63,7 @@ def test_numpy_keeps_no_borrowed_name(monkeypatch):
 
 
 class Target:
-    arch = (9, 0)
+    arch, cuda = (9, 0), (13, 0)
 
 
 def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
@@ -85,7 +74,7 @@ def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
         return f".entry {kernel.name} {arch}"
 
     monkeypatch.setattr(compile, "ptx", ptx)
-    with config.override(cache_dir=str(tmp_path), cache_disable=False):
+    with config.override(cache_dir=str(tmp_path), cache_disable=False, ptxas=DRIVER):
         for _ in range(2):
             compile.assembly(KERNEL, Target())
         assert len(made) == 1
@@ -96,13 +85,18 @@ def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
         compile.assembly(wider, Target())
         compile.assembly(replace(KERNEL, threads=64), Target())
         assert len(made) == 4
+        keys = {compile.key_of(KERNEL, other)}
+        for ptxas in (None, "/opt/ptxas"):  # other machine code
+            with config.override(ptxas=ptxas):
+                keys.add(compile.key_of(KERNEL, other))
+        assert len(keys) == 3
 
 
 class Assembler:
     """The driver as it takes PTX, or says what is wrong with it."""
 
     def __init__(self, said=b""):
-        self.said, self.given = said, []
+        self.said, self.given, self.machine = said, [], []
         self.CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=5,
                                             CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=6)
 
@@ -111,6 +105,10 @@ class Assembler:
         self.given.append(code)
         values[0][:len(self.said)] = self.said  # keeps its length
         return (218, None) if self.said else (0, "module")
+
+    def cuModuleLoadData(self, code):
+        self.machine.append(code)
+        return (200, None) if self.said else (0, "module of machine code")
 
     def CUresult(self, code):
         return SimpleNamespace(name="CUDA_ERROR_INVALID_PTX")
@@ -135,7 +133,7 @@ def test_the_driver_gets_ptx_that_it_understands(monkeypatch):
     """Whatever is kept: another driver may have been installed since."""
     made = Assembler()
     monkeypatch.setattr(compile, "cu", lambda: made)
-    monkeypatch.setattr(compile, "assembly", lambda *of: b".version 9.4\nret;")
+    monkeypatch.setattr(compile, "assembly", lambda *of: Assembly(".version 9.4\nret;"))
     for version in ((13, 0), (12, 9)):
         monkeypatch.setattr(compile, "driver_version", lambda version=version: version)
         assert compile.loaded(KERNEL, Target()) == "module"
@@ -146,7 +144,7 @@ def test_what_the_driver_refuses_is_shown(monkeypatch):
     made = Assembler(b"line 7: unknown instruction")
     for module in (compile, driver):
         monkeypatch.setattr(module, "cu", lambda: made)
-    monkeypatch.setattr(compile, "assembly", lambda *of: b"nonsense")
+    monkeypatch.setattr(compile, "assembly", lambda *of: Assembly("nonsense"))
     monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
     with pytest.raises(CompileError, match=r"(?s)double_it.*unknown instr") as caught:
         compile.loaded(KERNEL, Target())
@@ -154,10 +152,28 @@ def test_what_the_driver_refuses_is_shown(monkeypatch):
     assert caught.value.log == made.said.decode()
 
 
+@pytest.mark.parametrize(("driver_of", "said", "module", "asked"), [
+    ((13, 0), b"", "module of machine code", (1, 0)),
+    ((12, 9), b"", "module", (0, 1)),  # older than the machine code
+    ((13, 0), b"damaged", None, (1, 1))])
+def test_machine_code_is_loaded_where_the_driver_can(monkeypatch, driver_of, said,
+                                                     module, asked):
+    made = Assembler(said)
+    for module_of in (compile, driver):
+        monkeypatch.setattr(module_of, "cu", lambda: made)
+    monkeypatch.setattr(compile, "assembly",
+                        lambda *of: Assembly("ret;", b"code", (13, 0)))
+    monkeypatch.setattr(compile, "driver_version", lambda: driver_of)
+    with nullcontext() if module else pytest.raises(CompileError, match="assemble"):
+        assert compile.loaded(KERNEL, Target()) == module
+    assert (len(made.machine), len(made.given)) == asked
+
+
 def test_the_source_is_dumped_where_it_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(compile, "ptx", lambda kernel, arch: "")
     target = tmp_path / "dump"
-    with config.override(cache_dir=str(tmp_path / "cache"), dump_source=str(target)):
+    with config.override(cache_dir=str(tmp_path / "cache"), dump_source=str(target),
+                         ptxas=DRIVER):
         compile.assembly(KERNEL, Target())
     (file,) = target.iterdir()
     assert file.read_text() == KERNEL.text

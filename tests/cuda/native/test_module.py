@@ -10,9 +10,11 @@ import pytest
 from nbfused import cache
 from nbfused.backend import Native
 from nbfused.config import config
-from nbfused.cuda.runtime import attributes, driver, native, nvrtc
+from nbfused.cuda.native import module as native
+from nbfused.cuda.native import nvrtc
+from nbfused.cuda.native.nvrtc import compile_native
+from nbfused.cuda.runtime import attributes, driver
 from nbfused.cuda.runtime.driver import Device
-from nbfused.cuda.runtime.nvrtc import compile_native
 from nbfused.errors import (
     BackendNotAvailableError,
     CompileError,

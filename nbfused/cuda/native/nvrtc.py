@@ -16,7 +16,7 @@ from ...backend import Native
 from ...config import logger
 from ...errors import BackendNotAvailableError, CompileError
 from ...support.records import record
-from .compile import Arch
+from ..runtime.compile import Arch
 
 __all__ = ["Machine", "compile_native"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...backend import Extents, Native
 from ...errors import CompileError, KernelTypeError, RangeError
-from .attributes import attributes, set_attribute
-from .driver import Device, DriverError, check, cu
+from ..runtime.attributes import attributes, set_attribute
+from ..runtime.driver import Device, DriverError, check, cu
 from .nvrtc import compile_native
 
 __all__ = ["Kernel", "Module", "load"]
