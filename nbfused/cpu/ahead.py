@@ -44,12 +44,15 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
                        for key, text in missing.items()]
             if not workers.running:
                 return  # so few are compiled here, where they are needed
+            lost = False
             for key, future in pending:
                 try:
                     artefacts.put(key, future.result())
                 except LostError as error:
                     _log.warning("%s; its kernels are compiled in this one", error)
-                    return
+                    lost = True
+            if lost:
+                return
 
 
 def expect_kernels() -> None:

@@ -2,7 +2,7 @@
 
 Their file name begins with the package's folder: tools that pass over the code of a
 package, such as PyTorch's compiler and debuggers, pass over them too.  Compilers of
-kernels run in `fewer_collections`.
+kernels, and traces, run in `fewer_collections`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _usual, _open = gc.get_threshold(), 0
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Let Python look for cycles less often: a kernel's records live until its end.
+    """Let Python look for cycles less often: a compiler's records live until its end.
 
     The last of several ``with`` blocks to leave restores how often that is.
     """

@@ -69,10 +69,15 @@ class Workers:
         Processes at the same time; None: as many as there are processors.
     prepare
         ``"module:function"`` that imports what the calls need.
+
+    Attributes
+    ----------
+    most
+        Processes at the same time.
     """
 
     def __init__(self, most: int | None, prepare: str) -> None:
-        self._most, self._prepare = most or processors(), prepare
+        self.most, self._prepare = most or processors(), prepare
         self._waiting: list[tuple[Job, Future[Any]]] = []
         self._pool: ThreadPoolExecutor | None = None
         self._busy: set[Worker] = set()
@@ -114,7 +119,7 @@ class Workers:
         return self._pool is not None
 
     def _pays(self) -> bool:
-        return self._most > 1 and processes.is_possible() and (
+        return self.most > 1 and processes.is_possible() and (
             len(self._waiting) >= WORTH or processes.is_started(self._prepare))
 
     def _start(self) -> None:
@@ -122,7 +127,7 @@ class Workers:
             from concurrent.futures import ThreadPoolExecutor
 
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._most, "nbfused-compile")
+            self._pool = ThreadPoolExecutor(self.most, "nbfused-compile")
         for job, future in self._waiting:
             try:
                 self._pool.submit(self._settle, job, future)

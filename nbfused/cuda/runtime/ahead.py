@@ -39,17 +39,21 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
           ThreadPoolExecutor(min(processors(), _LOADERS), "nbfused-load") as pool):
         loads: list[Callable[[], None]] = []
         missing: dict[str, list[_Load]] = {}
+        later: list[list[_Load]] = []
         for load in _loads(calls):
             key = compile.key_of(load.launched.program.kernel, load.device)
-            if key not in missing and cache.has(key):
+            if key in missing:
+                missing[key].append(load)
+            elif cache.has(key):
                 loads.append(_start(load, pool))
-                continue
-            missing.setdefault(key, []).append(load)
+            elif len(waiting) < workers.most:  # none waits for another
+                alike = missing[key] = [load]
+                waiting[workers.submit(load.job())] = alike
+            else:
+                later.append(missing.setdefault(key, [load]))
         # The longest first: they decide when the last one is done.
-        for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
-            kernel, where = alike[0].launched.program.kernel, alike[0].device
-            waiting[workers.submit(Job(
-                _COMPILE, (kernel, where.arch, where.cuda, config.ptxas)))] = alike
+        for alike in sorted(later, key=_Load.length_of, reverse=True):
+            waiting[workers.submit(alike[0].job())] = alike
         loads += [_start(load, pool) for load in _compiled(waiting, workers)]
         for finish in loads:
             finish()
@@ -71,6 +75,11 @@ class _Load(NamedTuple):
     def length_of(alike: Sequence[_Load]) -> int:
         """The length of the text of kernels that are the same."""
         return len(alike[0].launched.program.kernel.text)
+
+    def job(self) -> Job:
+        """The call that compiles it."""
+        return Job(_COMPILE, (self.launched.program.kernel, self.device.arch,
+                              self.device.cuda, config.ptxas))
 
     def run(self) -> None:
         """Load it."""

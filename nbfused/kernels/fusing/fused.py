@@ -14,6 +14,7 @@ from ...autograd.compilers.dynamo import called_whole, unread
 from ...autograd.numpy_api.of_cupy import looking_at_arguments
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
+from ...support.generated import fewer_collections
 from ...support.pickling import PickledByName
 from .ahead import compile_ahead, expect_kernels
 from .arguments import Arguments
@@ -287,7 +288,8 @@ class Fused(PickledByName):
              layout: tuple[Any, Any] | None, constants: Any) -> Any:
         if not program.compiled:
             program.compiled = True
-            compile_ahead(program, leaves)
+            with fewer_collections():
+                compile_ahead(program, leaves)
         if layout is None:
             return program.run(leaves)
         return self._plans.run(program, leaves, (layout[0], constants))
@@ -311,7 +313,8 @@ class Fused(PickledByName):
         call, copies = call_on(trace.argument, self._scope, bound, given)
         try:
             with trace.recording(), trace.watch, making_arrays(trace), \
-                    making_tensors(trace), looking_at_arguments(trace.made_by_user):
+                    making_tensors(trace), looking_at_arguments(trace.made_by_user), \
+                    fewer_collections():
                 result = call()
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))

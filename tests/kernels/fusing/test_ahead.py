@@ -99,6 +99,24 @@ def test_lost_workers_leave_the_kernels_to_this_process(fresh, monkeypatch):
     assert len(texts) >= 3
 
 
+def test_one_lost_worker_leaves_its_own_kernel_only(fresh, monkeypatch):
+    real, jobs = processes.Worker.run, []
+
+    def run(self, job):
+        jobs.append(job)
+        if len(jobs) == 1:
+            self.kill()
+            raise LostError("gone")
+        return real(self, job)
+
+    monkeypatch.setattr(processes.Worker, "run", run)
+    texts = here(monkeypatch)
+    check(*program())
+    (lost,) = jobs[0].arguments
+    assert texts[0] == lost
+    assert not {job.arguments[0] for job in jobs[1:]} & set(texts)
+
+
 def test_nothing_is_ahead_when_the_main_thread_has_ended(fresh, monkeypatch):
     monkeypatch.setattr(fusing_ahead, "pools_are_open", lambda: False)
     texts = here(monkeypatch)
