@@ -12,6 +12,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning, RangeError
+from nbfused.kernels.fusing.outside.lines import is_library
 from nbfused.kernels.fusing.plans.plan import Plan
 from nbfused.kernels.fusing.plans.segments import SegmentedPlan
 
@@ -274,3 +275,13 @@ def test_numpy_is_as_it_was():
     f(X)
     assert seen == [np.ndarray]
     assert type(np) is ModuleType
+
+
+@pytest.mark.parametrize(("file", "library"), [
+    (np.__file__, True), (threading.__file__, True), ("<frozen importlib>", True),
+    ("/home/me/.local/lib/python3.12/site-packages/scipy/special/_basic.py", True),
+    ("/usr/lib/python3/dist-packages/numpy/core/numeric.py", True),
+    (r"C:\\Users\\me\\site-packages\\numpy\\linalg.py", True),
+    (__file__, False), ("/home/me/site-packages.py", False), ("<stdin>", False)])
+def test_files_of_libraries_are_told_from_the_users(file, library):
+    assert is_library(file) == library

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import linecache
+import os
+import re
 import sysconfig
 from functools import lru_cache
 from types import FrameType, TracebackType
+
+import numpy as np
 
 from ....support.generated import PREFIX
 
@@ -13,14 +17,18 @@ __all__ = ["add_line", "is_library", "is_ours", "user_frame", "with_line"]
 
 #: Parts of nbfused that are programs of users.
 _PROGRAMS = ("nbfused.examples", "nbfused.demo")
-_INSTALLED = tuple({sysconfig.get_path(name) for name in (
-    "stdlib", "platstdlib", "purelib", "platlib")})
+#: Folders of Python, of its packages, and of NumPy, which may lie anywhere.
+_INSTALLED = (*{sysconfig.get_path(name) for name in (
+    "stdlib", "platstdlib", "purelib", "platlib")}, os.path.dirname(np.__file__))
+#: A folder of packages of another environment, or of the user's.
+_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python or to an installed package."""
-    return file.startswith(("<frozen", *_INSTALLED))
+    return (file.startswith(("<frozen", *_INSTALLED))
+            or _PACKAGES.search(file) is not None)
 
 
 def is_ours(frame: FrameType) -> bool:
