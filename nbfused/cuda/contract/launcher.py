@@ -23,7 +23,7 @@ from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from .calls import engine_of
 from .f32.launch import F32Launcher
-from .general_launch import GeneralLauncher, cycles_of, tile_for
+from .general.launch import GeneralLauncher, cycles_of, tile_for
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
 from .sums.parts import LONG, parts_of, unsplit_cycles

@@ -153,11 +153,18 @@ def raster(out: Source, rows: int, columns: int, band: int, down: str = "down",
     ----------
     rows, columns
         Of a tile.
+    band
+        0: all tiles of a column, for which a block divides once less.
     down
         The name of the number of tiles down a column.
     before
         Begins the names that are given.
     """
+    if not band:
+        out(f"column = divide(place, {down})",
+            f"{before}m_first = (place - column*{down})*{rows}",
+            f"{before}n_first = column*{columns}")
+        return
     out(f"band = divide(place, {band}*wide)", f"place -= band*{band}*wide",
         f"height = min({down} - band*{band}, i64({band}))",
         "column = divide(place, height)",

@@ -14,8 +14,8 @@ from nbfused.backend import Call
 from nbfused.cuda.contract import mma_launch
 from nbfused.cuda.contract import pack as contract_pack
 from nbfused.cuda.contract.f32.launch import F32Launcher
-from nbfused.cuda.contract.general import GeneralText
-from nbfused.cuda.contract.general_tile import LARGE, SMALL
+from nbfused.cuda.contract.general.kernel import GeneralText
+from nbfused.cuda.contract.general.tile import LARGE, SMALL
 from nbfused.cuda.contract.mma import MmaText
 from nbfused.cuda.contract.mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract.pack import PackLauncher

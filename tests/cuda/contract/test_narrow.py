@@ -8,8 +8,8 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.cuda.contract.general import GeneralText
-from nbfused.cuda.contract.general_launch import TILES, tile_for
+from nbfused.cuda.contract.general.kernel import GeneralText
+from nbfused.cuda.contract.general.launch import TILES, tile_for
 from tests.cuda.contract.products import integers, layer, placed
 from tests.cuda.recorded import assembled, names_of, needs_compiler, registers
 

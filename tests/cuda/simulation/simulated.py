@@ -20,10 +20,10 @@ from scipy import special
 
 from nbfused.backend import NumberOf
 from nbfused.cuda import CudaBackend
-from nbfused.cuda.contract import general_launch as contract_general_launch
 from nbfused.cuda.contract import mma_launch as contract_mma_launch
 from nbfused.cuda.contract import pack as contract_pack
-from nbfused.cuda.contract.general_tile import Tile
+from nbfused.cuda.contract.general import launch as contract_general_launch
+from nbfused.cuda.contract.general.tile import Tile
 from nbfused.cuda.graphs import workspaces
 from nbfused.cuda.map import launcher as map_
 from nbfused.cuda.map import rows as map_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...support.records import record
+from ....support.records import record
 
 __all__ = ["LARGE", "PAD", "SMALL", "UNIT", "Tile"]
 

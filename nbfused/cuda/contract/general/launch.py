@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
 
-from ...backend import Call
-from ...gpu.programs import Programs
-from ..runtime.driver import Device
-from ..runtime.launch import Program
-from .general import GeneralText
-from .general_tile import LARGE, SMALL, UNIT, Tile
-from .text import ContractText
+from ....backend import Call
+from ....gpu.programs import Programs
+from ...runtime.driver import Device
+from ...runtime.launch import Program
+from ..text import ContractText
+from .kernel import GeneralText
+from .tile import LARGE, SMALL, UNIT, Tile
 
 __all__ = ["GeneralLauncher", "cycles_of", "tile_for"]
 

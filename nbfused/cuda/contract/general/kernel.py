@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ...gpu.operands import Operand, kernel_name
-from ...scalar.printing.numba import cast
-from ...scalar.typing.promotion import compute_dtype
-from ...support.records import record
-from ..runtime.compile import Kernel
-from ..text.source import Source, decoded, encoded, evaluate
-from ..text.states import storage_name
-from .general_tile import PAD, UNIT, Tile
-from .text import ContractText, position
+from ....gpu.operands import Operand, kernel_name
+from ....scalar.printing.numba import cast
+from ....scalar.typing.promotion import compute_dtype
+from ....support.records import record
+from ...runtime.compile import Kernel
+from ...text.source import Source, decoded, evaluate
+from ...text.states import storage_name
+from ..text import ContractText, position
+from .results import GeneralResults, sum_of
+from .tile import PAD, UNIT, Tile
 
 __all__ = ["GeneralText"]
 
-#: Tiles of the result down a column before the next column.
+#: Tiles of the result down a column before the next column, where they are many.
 RASTER = 8
 #: Names of the factors.
 _SIDES = ("left", "right")
@@ -89,13 +90,16 @@ class GeneralText:
         self._slices()
         for r in range(tile.rows):
             out(*(f"c{r}_{c} = {self.short}(0)" for c in range(tile.columns)))
+        results = GeneralResults(out, self.text, tile, self.scalars)
+        if tile.groups > 1:
+            results.load()
         with out.block("if size_k > 0:"):
             out("slice = i64(0)")
             if tile.whole:
                 self._once()
             else:
                 self._slice_by_slice()
-        self._results()
+        results.write()
         blocks = tile.blocks if self.text.kept.itemsize <= 4 else 1
         return out.kernel(tile.threads, blocks)
 
@@ -120,7 +124,8 @@ class GeneralText:
             out("cuda.syncthreads()")
 
     def _position(self) -> None:
-        position(self.out, self.tile.m, self.tile.n, RASTER)
+        tile = self.tile
+        position(self.out, tile.m, tile.n, RASTER if tile.groups == 1 else 0)
         for k, text in self._offsets("batch", "batch", self.text.operands,
                                      "b").items():
             self.out(f"base{k} = {text}")
@@ -277,79 +282,4 @@ class GeneralText:
     def _add(self, total: str, a: str, b: str) -> str:
         product = f"(u8({a} & {b}))" if self.typed.accumulator.kind == "b" \
             else f"{a}*{b}"
-        return f"{total} = {self._sum(total, product)}"
-
-    def _sum(self, a: str, b: str) -> str:
-        if self.typed.accumulator.kind == "b":
-            return f"u8({a} | {b})"
-        total = f"{a} + {b}"
-        return f"{self.short}({total})" if self.text.kept.kind in "iu" else total
-
-    # --- the results
-
-    def _results(self) -> None:
-        """The epilogue, with neighbouring threads at neighbours of the result.
-
-        The sums of each thread's `UNIT` rows and columns go through shared memory,
-        where those of the groups meet.
-        """
-        out, tile = self.out, self.tile
-        down, across = tile.part
-        out(f"kept = shared_{self.text.kept.name}(i64(0))")
-        for r in range(0, tile.rows, UNIT):
-            for c in range(0, tile.columns, UNIT):
-                for i in range(UNIT):
-                    sums = ", ".join(f"c{r + i}_{c + j}" for j in range(UNIT))
-                    out(f"store4(kept, group*{tile.sums} + (row + {i})*{across + PAD}"
-                        f" + lane, ({sums},))")
-                out("cuda.syncthreads()")
-                self._part(r // UNIT*down, c // UNIT*across)
-                out("cuda.syncthreads()")
-
-    def _part(self, row: int, column: int) -> None:
-        """Store a part of the results, from its first row and column on.
-
-        Threads side by side have neighbours of the result; each goes on across them,
-        so that only one of its offsets changes.
-        """
-        out, code = self.out, self.text.outputs[0].code
-        along = code[1] == "1" or code[0] != "1"
-        firsts = {"m": row, "n": column}
-        extents = dict(zip("mn", self.tile.part, strict=True))
-        fast, slow = ("n", "m") if along else ("m", "n")
-        side = min(extents[fast], self.tile.threads)
-        across = self.tile.threads // side
-        out(f"{fast} = thread & {side - 1}")
-        for x in "mn":
-            out(f"stop_{x} = min(i64({extents[x]}), size_{x} - {x}_first - "
-                f"{firsts[x]})")
-        with out.block(f"while {fast} < stop_{fast}:"):
-            places = self._places(fast, firsts[fast])
-            out(f"{slow} = thread >> {side.bit_length() - 1}")
-            with out.block(f"while {slow} < stop_{slow}:"):
-                others = self._places(slow, firsts[slow])
-                pitch = self.tile.part[1] + PAD
-                out(f"kept_at = m*{pitch} + n", "total = kept[kept_at]")
-                for group in range(1, self.tile.groups):
-                    other = f"kept[kept_at + {group*self.tile.sums}]"
-                    out(f"total = {self._sum('total', other)}")
-                self._store("total", {
-                    k: f"base{k} + {places[k]} + {others[k]}" for k in places})
-                out(f"{slow} += {across}")
-            out(f"{fast} += {self.tile.threads}")
-
-    def _places(self, side: str, first: int) -> dict[int, str]:
-        """Offsets of operands at a row, or a column, of a part."""
-        self.out(f"at_{side} = {side}_first + {first} + {side}")
-        found = self._offsets(f"at_{side}", side, self.text.others, f"{side}_")
-        self.out(*(f"{side}at{k} = {text}" for k, text in found.items()))
-        return {k: f"{side}at{k}" for k in found}
-
-    def _store(self, total: str, places: dict[int, str]) -> None:
-        out = self.out
-        out(*(f"at{k} = {text}" for k, text in places.items()))
-        names = self.text.epilogue(out, total, self.scalars,
-                                   lambda o: f"{o.pointer}[at{o.at}]", "e_")
-        for o, dtype, name in zip(self.text.outputs, self.typed.epilogue.results, names,
-                                  strict=True):
-            out(f"{o.pointer}[at{o.at}] = {encoded(dtype, o.dtype, name)}")
+        return f"{total} = {sum_of(self.text, total, product)}"
