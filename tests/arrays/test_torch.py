@@ -16,6 +16,7 @@ from nbfused.arrays import (
     to_numpy,
 )
 from nbfused.arrays.creation import array_like
+from nbfused.arrays.libraries import torch as torch_library
 from nbfused.errors import DeviceError, KernelTypeError
 from tests.refusal import refused
 
@@ -55,6 +56,35 @@ def test_layouts():
     assert array.device == "cpu"
     assert array.stream is None
     assert not array.readonly
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3, 4)])
+@pytest.mark.parametrize("quick", [True, False])
+def test_what_is_allocated_is_as_pytorch_makes_it(library, monkeypatch, shape, quick):
+    if quick:
+        assert torch_library._allocation("cpu") is not None
+    else:
+        monkeypatch.setattr(torch_library, "_allocation", lambda device: None)
+    for dtype in map(np.dtype, ("float32", "int8", "bool", "bfloat16", "complex64")):
+        made = library.maker(shape, dtype, "cpu")()
+        usual = torch.empty(shape, dtype=getattr(torch, dtype.name))
+        assert (made.shape, made.stride(), made.dtype, made.device) == (
+            usual.shape, usual.stride(), usual.dtype, usual.device)
+        assert made.is_leaf
+        assert not made.requires_grad
+    with torch.inference_mode():
+        assert library.maker(shape, np.dtype("float32"), "cpu")().is_inference()
+
+
+def test_pytorchs_own_allocation_is_taken_where_it_makes_the_same(monkeypatch):
+    """It is not public: what another version of PyTorch makes of it is looked at."""
+    guards = torch._C._dynamo.guards
+    for other in (None, lambda shape: None, lambda shape, strides, dtype: torch.ones(2),
+                  lambda shape, strides, dtype: torch.empty(shape)):
+        monkeypatch.setattr(guards, "_empty_strided_cpu", other)
+        assert torch_library._allocation.__wrapped__("cpu") is None
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)  # which one is it of?
+    assert torch_library._allocation.__wrapped__("cuda:0") is None
 
 
 def test_views_share_memory(library):

@@ -129,9 +129,13 @@ class TorchLibrary:
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""
+        strides, theirs = dense_strides(shape), _names()[dtype]
+        quick = _allocation(device)
+        if quick is not None:
+            return partial(quick, shape, strides, theirs)
         # Given the strides it takes two thirds of the time of `empty`.
-        return partial(_torch().empty_strided, shape, dense_strides(shape),
-                       dtype=_names()[dtype], device=_place(device))
+        return partial(_torch().empty_strided, shape, strides, dtype=theirs,
+                       device=_place(device))
 
     def pointer(self, native: Any) -> int:
         """The tensor's address."""
@@ -281,6 +285,28 @@ def _place(device: str) -> Any:
 @cache
 def _names() -> dict[np.dtype, Any]:
     return {ours: theirs for theirs, ours in _dtypes().items()}
+
+
+@cache
+def _allocation(device: str) -> Callable[[Any, Any, Any], Any] | None:
+    """The allocation that PyTorch's compiler calls, in half of the time, if it serves.
+
+    On GPUs it takes the current one: there may be no other.
+    """
+    torch = _torch()
+    if device != "cpu" and torch.cuda.device_count() != 1:
+        return None
+    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    found: Any = getattr(inside, f"_empty_strided_{_place(device).type}", None)
+    try:
+        made = found((2, 3), (3, 1), torch.float16)
+    except (TypeError, RuntimeError):  # none, or of another kind
+        return None
+    usual = torch.empty_strided((2, 3), (3, 1), dtype=torch.float16,
+                                device=_place(device))
+    same = all(getattr(made, name) == getattr(usual, name)
+               for name in ("shape", "dtype", "device", "requires_grad", "layout"))
+    return found if same and made.stride() == usual.stride() else None
 
 
 def stands_for_others(x: Any) -> bool:
