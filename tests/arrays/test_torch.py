@@ -87,6 +87,35 @@ def test_pytorchs_own_allocation_is_taken_where_it_makes_the_same(monkeypatch):
     assert torch_library._allocation.__wrapped__("cuda:0") is None
 
 
+@pytest.mark.parametrize("own", [
+    torch._C._any_requires_grad, None, lambda tensor: True, lambda *tensors: False])
+def test_tracked_tensors_are_seen_by_any_version(monkeypatch, own):
+    monkeypatch.setattr(torch._C, "_any_requires_grad", own)
+    tracked = torch_library._are_tracked.__wrapped__()
+    plain, other = torch.ones(2), torch.ones(2, requires_grad=True)
+    assert not tracked(plain, plain)
+    assert tracked(plain, other)
+    assert tracked(plain, other * 2)
+    assert not tracked(plain, (other * 2).detach())
+
+
+def test_versions_are_counted_of_one_tensor_or_of_several(monkeypatch):
+    tensors = [torch.ones(2), torch.ones(3)]
+    torch_library._increments.__wrapped__()(tensors)
+    assert [x._version for x in tensors] == [1, 1]
+    real = torch._C._increment_version
+
+    def of_one(tensor):  # as in older versions
+        if not torch.is_tensor(tensor):
+            raise TypeError("not a tensor")
+        real([tensor])
+
+    monkeypatch.delattr(torch._C, "_increment_version")
+    monkeypatch.setattr(torch.autograd.graph, "increment_version", of_one)
+    torch_library._increments.__wrapped__()(tensors)
+    assert [x._version for x in tensors] == [2, 2]
+
+
 def test_views_share_memory(library):
     x = torch.arange(12.0)[2:]
     view = library.view(x, (2, 3), (1, 2), 1)

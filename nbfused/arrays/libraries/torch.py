@@ -91,13 +91,13 @@ class TorchLibrary:
         modes = torch._C._len_torch_dispatch_stack
         transforms = torch._C._are_functorch_transforms_active
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
-        requires_grad = attrgetter("requires_grad")
+        are_tracked = _are_tracked()
 
         def is_plain(tensors: Sequence[Any]) -> bool:
             if forward_ad._current_level >= 0 or tracing() is not None or modes() or \
                     transforms():
                 return False
-            if enabled() and any(map(requires_grad, tensors)):
+            if enabled() and are_tracked(*tensors):
                 return False
             return not any(map(is_neg, tensors))
 
@@ -244,14 +244,34 @@ def _torch() -> Any:
 def _increments() -> Callable[[Sequence[Any]], None]:
     """Find what increments the versions of tensors, of all at once where it can.
 
-    All take a quarter of the time: 1.1 µs for 18, 0.26 for one.
+    All take a quarter of the time: 1.1 µs for 18, 0.26 for one; the public function
+    0.8 more.
     """
-    increment: Callable[[Any], None] = _torch().autograd.graph.increment_version
+    torch = _torch()
+    increment: Callable[[Any], None] = getattr(
+        torch._C, "_increment_version", torch.autograd.graph.increment_version)
     try:
-        increment([_torch().empty(0)])
+        increment([torch.empty(0)])
     except (TypeError, RuntimeError):
-        return partial(_for_each, increment)
+        return partial(_for_each, torch.autograd.graph.increment_version)
     return increment
+
+
+@cache
+def _are_tracked() -> Callable[..., bool]:
+    """Find what says whether any of some tensors requires a gradient.
+
+    PyTorch's own function takes 1.5 µs for 20, a question to each of them 2.1.
+    """
+    torch = _torch()
+    found: Any = getattr(torch._C, "_any_requires_grad", None)
+    try:
+        if (found(torch.empty(0), torch.empty(0)) is False
+                and found(torch.empty(0), torch.empty(0, requires_grad=True)) is True):
+            return found
+    except (TypeError, RuntimeError):  # none, or of another kind
+        pass
+    return lambda *tensors: any(map(attrgetter("requires_grad"), tensors))
 
 
 def _for_each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
