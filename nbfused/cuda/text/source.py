@@ -27,6 +27,8 @@ __all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
            "encoded", "evaluate", "inverses", "is_wide", "number", "offsets", "printed",
            "statements_of"]
 
+#: The largest number of 32 bits.
+_MOST = (1 << 32) - 1
 #: Statements that are worth the time to compile them.
 LONGEST = 600
 
@@ -167,9 +169,12 @@ def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str
                       prefix=prefix, calls=calls)
 
 
-def inverses(out: Source, extents: Sequence[str]) -> None:
-    """Name the inverses of extents that `offsets` divides short indices by."""
-    out(*(f"inverse{k} = inverse({extent})" for k, extent in enumerate(extents) if k))
+def inverses(extents: Sequence[int]) -> list[int]:
+    """What `offsets` multiplies short indices by: of all extents but the first.
+
+    As the kernels' `inverse`, which takes some twenty instructions of every thread.
+    """
+    return [_MOST // extent for extent in extents[1:]]
 
 
 def offsets(out: Source, index: str, extents: Sequence[str],
@@ -190,8 +195,8 @@ def offsets(out: Source, index: str, extents: Sequence[str],
     inner
         Text of the innermost coordinate's multiplier (elements per step), if not 1.
     short
-        The index and all offsets have 31 bits; `inverses` has named what divides
-        faster then.
+        The index and all offsets have 31 bits: parameters ``inverse1`` to the last
+        loop's are the `inverses` of the extents, which divide faster then.
     """
     if not extents:
         return {operand.at: "i64(0)" for operand in operands}

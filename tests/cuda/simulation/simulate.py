@@ -107,6 +107,7 @@ class Beyond:
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         self._columns()
         self._dense()
+        self._whole()
         cube = self.floats(20, 3, 33)
         for other in (cube[:, :1], cube[:1], cube[:, :, :1], cube[:, ::-1, ::-1]):
             check("places of operands with other strides", nf.ops.add(cube, other),
@@ -147,6 +148,22 @@ class Beyond:
             self.check("a product of one term", nf.ops.matmul(column, x[:, :1]),
                        column*x[:, :1])
         map_dense.LEAST = least
+
+    def _whole(self):
+        """Whole accesses of several loops, by the block and what is left over."""
+        for shape in ((9, 64), (5, 7, 32), (3, 1, 5, 16), (2, 3, 4, 3, 8)):
+            x, row, column, middle = (self.floats(*own) for own in (
+                shape, (1, shape[-1]), (*shape[:-1], 1), (shape[0], 1, *shape[2:])))
+            for other in (row, column, middle, x[::-1], x[:1]):
+                self.check(f"whole accesses of {shape}", nf.ops.subtract(x, other),
+                           x - other)
+            self.check("of outer products", nf.ops.multiply(column, row), column*row)
+            self.check("of 16 bits", nf.ops.multiply(
+                column.astype(np.float16), row.astype(np.float16)), np.multiply(
+                    column.astype(np.float16), row.astype(np.float16)))
+            wide = np.full((*shape[:-1], 2*shape[-1]), np.nan, np.float32)
+            nf.ops.add(x, column, out=wide[..., :shape[-1]])
+            self.check("of results that are no run", wide[..., :shape[-1]], x + column)
 
     def _columns(self):
         """Columns side by side: whole accesses, a rest, some that are not aligned."""
