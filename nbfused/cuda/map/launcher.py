@@ -12,7 +12,7 @@ from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
-from ..text.source import affordable
+from ..text.source import affordable, is_near
 from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
 from .dense import Dense, DenseText, dense_in
@@ -29,10 +29,9 @@ THREADS = 128
 TILE_THREADS = 256
 #: Gathers of an element from which their lines are used again, if that is soon.
 SEVERAL = 2
-#: Elements that 31 bits number, and elements of a row from which its place in more than
-#: two loops is better found once for several of them:
-#: benchmarks/notes/memory.md#short-divisions.
-SHORT, LONGER = 1 << 31, 1024
+#: Elements of a row from which its place in more than two loops is better found once
+#: for several of them: benchmarks/notes/memory.md#short-divisions.
+LONGER = 1024
 
 
 class MapLauncher:
@@ -107,10 +106,7 @@ class MapLauncher:
 
     def _is_near(self, call: Call) -> bool:
         """Whether there are loops to divide by, and 31 bits number all elements."""
-        return len(call.shape) > 1 and prod(call.shape) < SHORT and all(
-            sum((n - 1)*abs(s) for n, s in zip(call.shape, call.strides[o.at],
-                                               strict=True)) < SHORT
-            for o in self._general.looped)
+        return len(call.shape) > 1 and is_near(call, self._general.looped)
 
     def _rows(self, call: Call) -> RowsText:
         """The kernel by rows."""

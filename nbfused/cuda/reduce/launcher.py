@@ -25,6 +25,7 @@ from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..runtime.scratch import TICKETS, scratch_of
 from ..text.hints import bytes_read, map_hint, reduce_hint
+from ..text.source import inverses, is_near
 from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
 from .folded import Folded, folded
@@ -156,7 +157,8 @@ class ReduceLauncher:
         hint_of = map_hint if self.text.stored else reduce_hint
         hint = hint_of(bytes_read(call, self.text.inputs), where)
         rule = self.plan(call, kept, reduced)
-        rule = replace(rule, hint=hint if rule.codes else "")
+        near = bool(self.text.divided) and is_near(call, self.text.operands)
+        rule = replace(rule, hint=hint if rule.codes else "", near=near)
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
         if rule.kind == "rows" and rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
@@ -299,8 +301,18 @@ class ReduceLauncher:
         strides = [s for at in arrays for s in call.strides[at]]
         work.steps[stage] = Step(
             self._programs[plan], blocks, arrays,
-            (*call.shape, cut.count, cut.size, *steps, *strides))
+            (*call.shape, cut.count, cut.size, *steps, *strides,
+             *self._inverses(plan, call)))
         return work.steps[stage]
+
+    def _inverses(self, plan: Plan, call: Call) -> list[int]:
+        """The inverses of extents that a kernel's places are divided by."""
+        if not plan.near:
+            return []
+        extents, last = [*call.shape], self._kept_loops - 1
+        if plan.kind == "columns":
+            extents[last] //= self.text.plan_width(plan)
+        return inverses([1, *(extents[k] for k in self.text.divided)])
 
 
 def _lanes(kept: int, reduced: int, width: int) -> int:

@@ -152,8 +152,8 @@ def write_columns(out: ReduceSource) -> None:
     EACH = [STATES.start(out, f"_v{V}") for V in range(WIDTH)]
     EXTENTS = out.kept
     if WIDTH > 1:
-        short = divide(out.kept[-1], i64(WIDTH))
-        EXTENTS = [*out.kept[:-1], "short"]
+        accesses = divide(out.kept[-1], i64(WIDTH))
+        EXTENTS = [*out.kept[:-1], "accesses"]
     if inside:
         out.bases(point, EXTENTS)
         j = begin + row

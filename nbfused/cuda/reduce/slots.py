@@ -62,6 +62,8 @@ class ReduceSource(Source):
         self.integer(*self.kept, *self.reduced, "chunks", "chunk", *steps,
                     *(o.stride(k) for o in arrays
                       for k in range(len(self.kept) + len(self.reduced))))
+        if self.plan.near:
+            self.integer(*(f"inverse{k}" for k in self.text.divided))
         element, post = self.typed.element, self.typed.post
         names = [p for p, k in zip(element.function.params, self.typed.kinds,
                                    strict=True) if k == "scalar"]
@@ -76,14 +78,15 @@ class ReduceSource(Source):
         moving, inner = [*self.inputs, *self.stored_elements], str(self.width)
         if self.plan.kind == "rows":
             moving, inner = [replace(o, code="s") for o in moving], ""
-        at = offsets(self, point, extents, moving, 0, "k", inner=inner)
+        at = offsets(self, point, extents, moving, 0, "k", inner=inner,
+                     short=self.plan.near)
         self(*(f"base{k} = {text}" for k, text in at.items()))
 
     def load(self, place: str, tag: str, wide: bool) -> list[Load]:
         """Elements of each input from a place in the reduced loops on: *rows*."""
         at = offsets(self, f"({place})", self.reduced,
                      [*self.inputs, *self.stored_elements], self.text.kept_loops,
-                     f"r{tag}")
+                     f"r{tag}", short=self.plan.near)
         self._places[tag] = at
         return self._load(at, tag, wide)
 
@@ -95,7 +98,7 @@ class ReduceSource(Source):
         if k == 0 or len(self.reduced) > 1:
             strided = [replace(o, code="s") for o in self.inputs]
             at = offsets(self, f"({row})", self.reduced, strided,
-                         self.text.kept_loops, f"r{k}_")
+                         self.text.kept_loops, f"r{k}_", short=self.plan.near)
         else:
             at = {o.at: f"r{o.at}_at + step{o.at}" for o in self.inputs}
         self(*(f"r{o}_at = {text}" for o, text in at.items()))
@@ -179,6 +182,9 @@ class ReduceSource(Source):
         lines, names = evaluate(post, arguments, f"y{tag}")
         self(*lines)
         outputs = [replace(o, code="s") for o in self.text.outputs]
-        at = offsets(self, as_operand(point), self.kept, outputs, 0, f"o{tag}")
+        # Of columns the inverse is of accesses, of which these points are parts.
+        short = self.plan.near and (self.plan.kind == "rows" or self.width == 1)
+        at = offsets(self, as_operand(point), self.kept, outputs, 0, f"o{tag}",
+                     short=short)
         for o, dtype, name in zip(outputs, post.results, names, strict=True):
             self(f"{o.pointer}[{at[o.at]}] = {encoded(dtype, o.dtype, name)}")
