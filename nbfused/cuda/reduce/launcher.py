@@ -50,6 +50,9 @@ POINTS, EACH = 1 << 15, (3, 8)
 #: Kept points from which a few neighbours are read side by side, with other rows',
 #: unless a thread takes a point alone.
 BESIDE = 512
+#: Whole accesses of a lane from which rows that begin anywhere are taken by them: it
+#: waits for single elements before and after them.  Not measured.
+WORTH = 2
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 
@@ -162,9 +165,18 @@ class ReduceLauncher:
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
         if rule.kind == "rows" and rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
-        ways = dict.fromkeys((plan, self.cut(plan, kept, reduced, where, fewer))
-                             for fewer in (1, 4) for plan in plans)
+        ways = dict.fromkeys(self._at_once(plan, reduced, self.cut(
+            plan, kept, reduced, where, fewer)) for fewer in (1, 4) for plan in plans)
         return [self._work(plan, cut, kept) for plan, cut in ways]
+
+    def _at_once(self, plan: Plan, reduced: int, cut: Cut) -> tuple[Plan, Cut]:
+        """A plan by which lanes start all accesses at once, where these are so few."""
+        width = self.text.plan_width(plan)
+        accesses = -(-reduced // (plan.lanes*width))
+        if plan.kind != "rows" or cut.count > 1 or plan.ragged or self.text.stored \
+                or reduced % width or not 0 < accesses <= plan.ahead:
+            return plan, cut
+        return replace(plan, ahead=accesses, once=True), cut
 
     def _work(self, plan: Plan, cut: Cut, kept: int) -> Work:
         sizes = [-(-kept*cut.count*d.itemsize // 256)*256 for d in self.typed.state]
@@ -182,10 +194,20 @@ class ReduceLauncher:
             lanes = BLOCK // _depth(kept, reduced // ahead)
             return Plan("columns", codes, BLOCK, lanes, ahead=ahead)
         codes = tuple(o.code for o in self.text.inputs)
-        codes = codes if self._rows_aligned(call, codes) else ()
-        width = self.text.width(codes) if codes else 1
-        return Plan("rows", codes, BLOCK, _lanes(kept, reduced, width),
+        width = self.text.width(codes)
+        lanes = _lanes(kept, reduced, width)
+        ragged = False
+        if not self._rows_aligned(call, codes):
+            ragged = self._are_ragged(codes) and reduced >= WORTH*lanes*width
+            if not ragged:
+                codes, lanes = (), _lanes(kept, reduced, 1)
+        return Plan("rows", codes, BLOCK, lanes, ragged=ragged,
                     ahead=self.text.ahead_in_row(codes))
+
+    def _are_ragged(self, codes: tuple[str, ...]) -> bool:
+        """Whether rows that begin anywhere are whole accesses but for their ends."""
+        return self._reduced_loops == 1 and not self.text.stored and \
+            codes.count("1") == 1 and "s" not in codes
 
     def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring reduced elements are possible.

@@ -42,6 +42,10 @@ class ReduceSource(Source):
         loops = text.kept_loops + text.reduced_loops
         self.kept = [f"n{k}" for k in range(text.kept_loops)]
         self.reduced = [f"n{k}" for k in range(text.kept_loops, loops)]
+        #: The extents of kept points, of *columns* in accesses.
+        self.points = [*self.kept]
+        if plan.kind == "columns" and self.width > 1:
+            self.points[-1] = "accesses"
         self.states = states_of(self.typed, "z")
         self.stored = [f"w{k}" for k in range(len(self.typed.state))]
         self.inputs = text.inputs_of(plan)
@@ -89,6 +93,11 @@ class ReduceSource(Source):
                      f"r{tag}", short=self.plan.near)
         self._places[tag] = at
         return self._load(at, tag, wide)
+
+    def until_whole(self, begin: str) -> str:
+        """The number of elements before the first whole access: *rows*."""
+        o = next(o for o in self.inputs if o.code == "1")
+        return f"until_aligned{self.width}({o.pointer}, base{o.at} + {begin})"
 
     def load_row(self, row: str, k: int) -> list[Load]:
         """Neighbouring kept points' elements of each input in a row: *columns*.
@@ -166,8 +175,8 @@ class ReduceSource(Source):
             self(f"store{count}({o.pointer}, {at}, ({', '.join(values)},))"
                  if count > 1 else f"{o.pointer}[{at}] = {values[0]}")
 
-    def results(self, state: State, point: str, tag: str = "") -> None:
-        """Store the outputs of a kept point."""
+    def results(self, state: State, point: str, tag: str = "", part: int = 0) -> None:
+        """Store the outputs of a kept point; of *columns* of a `part` of an access."""
         typed, post = self.typed, self.typed.post
         values = iter(zip(state, typed.state, strict=True))
         arguments: dict[str, object] = {}
@@ -182,9 +191,11 @@ class ReduceSource(Source):
         lines, names = evaluate(post, arguments, f"y{tag}")
         self(*lines)
         outputs = [replace(o, code="s") for o in self.text.outputs]
-        # Of columns the inverse is of accesses, of which these points are parts.
-        short = self.plan.near and (self.plan.kind == "rows" or self.width == 1)
-        at = offsets(self, as_operand(point), self.kept, outputs, 0, f"o{tag}",
-                     short=short)
+        inner = str(self.width) if self.plan.kind == "columns" else ""
+        at = offsets(self, as_operand(point), self.points, outputs, 0, f"o{tag}",
+                     inner=inner, short=self.plan.near)
+        if part:
+            last = self.text.kept_loops - 1
+            at = {k: f"{text} + {part}*s{k}_{last}" for k, text in at.items()}
         for o, dtype, name in zip(outputs, post.results, names, strict=True):
             self(f"{o.pointer}[{at[o.at]}] = {encoded(dtype, o.dtype, name)}")

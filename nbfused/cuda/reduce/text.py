@@ -50,6 +50,11 @@ class Plan:
         merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
     ahead
         Accesses of each input that a lane starts before it uses the first.
+    once
+        *rows*: whether these are all of a lane's, of which only the last may be outside
+        of the row: it waits for memory once.
+    ragged
+        *rows*: whether elements before the first whole access are taken one by one.
     near
         Whether places in several loops are found by short divisions: see `is_near`.
     hint
@@ -62,6 +67,8 @@ class Plan:
     lanes: int = 1
     stage: str = "whole"
     ahead: int = 4
+    once: bool = False
+    ragged: bool = False
     near: bool = field(default=False, repr=False)
     hint: str = field(default="", repr=False)
 

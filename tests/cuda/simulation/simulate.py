@@ -87,6 +87,16 @@ class Beyond:
               cube.sum((0, 2)))
         check("the same, of rows that are not whole accesses",
               nf.ops.max(cube[..., :50], axis=(0, 2)), cube[..., :50].max((0, 2)))
+        for rows, columns in ((9, 20), (5, 158), (40, 7), (3, 130), (2, 6001)):
+            some = self.floats(rows, columns + 1)
+            for own in (some[:, 1:], np.ascontiguousarray(some[:, 1:])):
+                check(f"rows of {columns}", nf.ops.var(own, axis=1), own.var(1))
+                check("where their largest is", nf.ops.argmax(own, axis=1),
+                      own.argmax(1))
+        four = self.floats(3, 5, 4, 12)
+        for axes in ((0, 2), (1, 3), (0, 1, 3), (0, 3)):
+            check(f"several loops of each kind: {axes}", nf.ops.var(four, axis=axes),
+                  four.var(axes))
         wide = self.floats(150, 40)
         check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
         check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0),
