@@ -50,9 +50,6 @@ POINTS, EACH = 1 << 15, (3, 8)
 #: Kept points from which a few neighbours are read side by side, with other rows',
 #: unless a thread takes a point alone.
 BESIDE = 512
-#: Whole accesses of a lane from which rows that begin anywhere are taken by them: it
-#: waits for single elements before and after them.  Not measured.
-WORTH = 2
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 
@@ -194,20 +191,24 @@ class ReduceLauncher:
             lanes = BLOCK // _depth(kept, reduced // ahead)
             return Plan("columns", codes, BLOCK, lanes, ahead=ahead)
         codes = tuple(o.code for o in self.text.inputs)
-        width = self.text.width(codes)
-        lanes = _lanes(kept, reduced, width)
-        ragged = False
-        if not self._rows_aligned(call, codes):
-            ragged = self._are_ragged(codes) and reduced >= WORTH*lanes*width
-            if not ragged:
-                codes, lanes = (), _lanes(kept, reduced, 1)
-        return Plan("rows", codes, BLOCK, lanes, ragged=ragged,
+        rows = Plan("rows", codes, BLOCK, _lanes(kept, reduced, self.text.width(codes)),
                     ahead=self.text.ahead_in_row(codes))
+        if self._rows_aligned(call, codes):
+            return rows
+        if self._are_ragged(rows, reduced):
+            return replace(rows, ragged=True)
+        return Plan("rows", (), BLOCK, _lanes(kept, reduced, 1),
+                    ahead=self.text.ahead_in_row(()))
 
-    def _are_ragged(self, codes: tuple[str, ...]) -> bool:
-        """Whether rows that begin anywhere are whole accesses but for their ends."""
+    def _are_ragged(self, plan: Plan, reduced: int) -> bool:
+        """Whether rows are whole accesses but for their ends, and more than those.
+
+        A warp takes both ends at once.  It has to wait for them, so that there must be
+        as many accesses as a lane may have under way; not measured.
+        """
         return self._reduced_loops == 1 and not self.text.stored and \
-            codes.count("1") == 1 and "s" not in codes
+            plan.codes.count("1") == 1 and "s" not in plan.codes and \
+            plan.lanes >= WARP and reduced >= plan.lanes*self.text.step(plan)
 
     def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring reduced elements are possible.

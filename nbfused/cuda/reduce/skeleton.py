@@ -94,14 +94,9 @@ def write_rows(out: ReduceSource) -> None:
 def walk_along(out: ReduceSource, STATE: State, STEP: int) -> None:
     """The elements of a lane from `begin` to `end`, several accesses at once."""
     PLAN, LANES = out.plan, out.plan.lanes
-    first = begin
     if PLAN.ragged:
-        first = min(begin + out.until_whole(begin), end)
-        j = begin + lane
-        while j < first:
-            take(out, STATE, [j], False)
-            j += LANES
-        begin = first
+        take_ends(out, STATE)
+    first = begin
     for COUNT in counts(PLAN.ahead):
         while first + COUNT*STEP <= end:
             take(out, STATE, [first + K*STEP + lane*out.width
@@ -112,10 +107,28 @@ def walk_along(out: ReduceSource, STATE: State, STEP: int) -> None:
         if j + out.width <= end:
             take(out, STATE, [j], True)
         first = end - ((end - begin) & out.width - 1)
-    j = first + lane
-    while j < end:
+    if not PLAN.ragged:
+        j = first + lane
+        while j < end:
+            take(out, STATE, [j], False)
+            j += LANES
+
+
+@skeleton
+def take_ends(out: ReduceSource, STATE: State) -> None:
+    """What a row has before its first whole access, and after the last, by one warp.
+
+    All chunks but the first begin as much later as that begins with whole accesses.
+    """
+    shift = min(out.until_whole(), reduced)
+    head = shift if begin == 0 else i64(0)
+    begin = min(begin + shift, reduced)
+    end = min(end + shift, reduced)
+    rest = (end - begin) & out.width - 1
+    end = end - rest
+    if lane < head + rest:
+        j = lane if lane < head else end + lane - head
         take(out, STATE, [j], False)
-        j += LANES
 
 
 @skeleton

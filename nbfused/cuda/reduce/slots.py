@@ -94,10 +94,10 @@ class ReduceSource(Source):
         self._places[tag] = at
         return self._load(at, tag, wide)
 
-    def until_whole(self, begin: str) -> str:
-        """The number of elements before the first whole access: *rows*."""
+    def until_whole(self) -> str:
+        """The number of a row's elements before its first whole access: *rows*."""
         o = next(o for o in self.inputs if o.code == "1")
-        return f"until_aligned{self.width}({o.pointer}, base{o.at} + {begin})"
+        return f"until_aligned{self.width}({o.pointer}, base{o.at})"
 
     def load_row(self, row: str, k: int) -> list[Load]:
         """Neighbouring kept points' elements of each input in a row: *columns*.

@@ -54,7 +54,7 @@ class Plan:
         *rows*: whether these are all of a lane's, of which only the last may be outside
         of the row: it waits for memory once.
     ragged
-        *rows*: whether elements before the first whole access are taken one by one.
+        *rows*: whether they begin anywhere, and their ends are taken one by one.
     near
         Whether places in several loops are found by short divisions: see `is_near`.
     hint
