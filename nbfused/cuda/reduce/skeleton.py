@@ -116,12 +116,12 @@ def walk_along(out: ReduceSource, STATE: State, STEP: int) -> None:
 
 @skeleton
 def take_ends(out: ReduceSource, STATE: State) -> None:
-    """What a row has before its first whole access, and after the last, by one warp.
+    """Elements before a row's first whole access, and after the last, by one warp.
 
     All chunks but the first begin as much later as that begins with whole accesses.
     """
     shift = min(out.until_whole(), reduced)
-    head = shift if begin == 0 else i64(0)
+    head = i64(0) if begin > 0 else shift  # type: ignore[used-before-def]
     begin = min(begin + shift, reduced)
     end = min(end + shift, reduced)
     rest = (end - begin) & out.width - 1
@@ -135,9 +135,8 @@ def take_ends(out: ReduceSource, STATE: State) -> None:
 def take_all(out: ReduceSource, STATE: State, PLACES: list[str]) -> None:
     """All elements of a lane; those of its last access, if that is in the row."""
     WIDTH, STATES = out.width, out.states
-    last = PLACES[-1]
-    there = last + WIDTH <= end
-    last = min(last, end - WIDTH)
+    there = i64(PLACES[-1]) + WIDTH <= end
+    last = min(i64(PLACES[-1]), end - WIDTH)
     AT = [*PLACES[:-1], "last"]
     LOADS = [out.load(PLACE, f"{K}", out.plan.codes != ())
              for K, PLACE in enumerate(AT)]

@@ -179,7 +179,7 @@ def is_near(call: Call, operands: Iterable[Operand]) -> bool:
 
 
 def inverses(extents: Sequence[int]) -> list[int]:
-    """What `offsets` multiplies short indices by: of all extents but the first.
+    """Inverses of all extents but the first, which `offsets` multiplies by.
 
     As the kernels' `inverse`, which takes some twenty instructions of every thread.
     """
