@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..backend import Call, Signature
@@ -68,9 +69,9 @@ class MapLayout:
                 and (self.rank == 1 or call.shape[-1] % width == 0)
                 and are_aligned(call, self.unit, width, range(self.rank - 1)))
 
-    def values(self, call: Call) -> tuple[Any, ...]:
-        """The arguments: addresses, extents, strides, sides of boxes, numbers."""
+    def values(self, call: Call, more: Iterable[int] = ()) -> tuple[Any, ...]:
+        """Addresses, extents, strides, `more` integers, sides of boxes, numbers."""
         strides = call.strides
         return (*call.pointers, *call.shape, *[strides[o][k] for o, k in self.picks],
-                *[n for box in call.boxes for sides in box for n in sides],
+                *more, *[n for box in call.boxes for sides in box for n in sides],
                 *call.scalars)

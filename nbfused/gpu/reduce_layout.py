@@ -55,8 +55,10 @@ class ReduceLayout:
     ----------
     kept_loops, reduced_loops
         How many loops there are of each kind.
+    operands
+        The arrays, in the order of their addresses.
     inputs, outputs
-        The arrays that are read, and those of what is reduced.
+        Those that are read, and those of what is reduced.
     stored
         Those of elements that are outputs as they are, the first ones.
     rows_vector
@@ -69,10 +71,11 @@ class ReduceLayout:
         kinds = [k for k in typed.kinds if k in ("element", "scalar")]
         arrays = [t for t, k in zip(signature.inputs, kinds, strict=True)
                   if k == "element"]
-        operands = operand_list([*arrays, *signature.outputs], signature.inner)
+        self.operands = operand_list([*arrays, *signature.outputs], signature.inner)
         first = len(arrays) + len(typed.stored)
-        self.inputs, self.stored = operands[:len(arrays)], operands[len(arrays):first]
-        self.outputs = operands[first:]
+        self.inputs, self.stored = (self.operands[:len(arrays)],
+                                    self.operands[len(arrays):first])
+        self.outputs = self.operands[first:]
         codes = {o.code for o in self.inputs}
         self.rows_vector = self.reduced_loops == 1 and codes <= {"1", "0"} \
             and "1" in codes and self.stores_vector

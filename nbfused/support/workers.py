@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,10 @@ IDLE, EARLY = 10.0, 60.0
 
 _alive: set[Worker] = set()
 _idle: list[Worker] = []
-_timer: threading.Timer | None = None
+#: When idle processes are ended, and a thread that waits, until then or not as long; by
+#: `time.monotonic`.
+_end = 0.0
+_timer: tuple[float, threading.Timer] | None = None
 #: What runs calls: no process is ended meanwhile.
 _blocks: WeakSet[Workers] = WeakSet()
 
@@ -195,17 +199,51 @@ def _take_idle(prepare: str) -> Worker | None:
 
 
 def _close_later(seconds: float | None = None) -> None:
-    """End idle processes after a while, `IDLE` if not another."""
+    """End idle processes after a while, `IDLE` if not another.
+
+    A thread that waits already is left to, if not for longer: to start one takes up to
+    a millisecond.
+    """
+    global _end
+    with LOCK:
+        if not _alive and not processes.is_started():
+            _cancel()
+            return
+        _end = time.monotonic() + (seconds or IDLE)
+        if _timer is None or _timer[0] > _end:
+            _cancel()
+            _wait()
+
+
+def _cancel() -> None:
+    """Let no thread wait; `LOCK` is held."""
+    global _timer
+    if _timer is not None:
+        _timer[1].cancel()
+    _timer = None
+
+
+def _wait() -> None:
+    """Start a thread that waits for `_end`; `LOCK` is held."""
+    global _timer
+    thread = threading.Timer(max(_end - time.monotonic(), 0.0), _has_waited)
+    thread.daemon = True
+    with suppress(RuntimeError):  # no thread to be had: they end with this process
+        thread.start()
+        _timer = _end, thread
+
+
+def _has_waited() -> None:
+    """End idle processes, or wait on if `_end` has moved meanwhile."""
     global _timer
     with LOCK:
-        if _timer is not None:
-            _timer.cancel()
-        if not _alive and not processes.is_started():
+        if _timer is None or _timer[1] is not threading.current_thread():
             return
-        _timer = threading.Timer(seconds or IDLE, close_idle)
-        _timer.daemon = True
-        with suppress(RuntimeError):  # no thread to be had: they end with this process
-            _timer.start()
+        _timer = None
+        if _end > time.monotonic():
+            _wait()
+            return
+    close_idle()
 
 
 def close_idle() -> None:

@@ -335,6 +335,33 @@ def test_processes_end_after_a_block_that_outlasted_their_time(monkeypatch):
     assert not processes.is_started()
 
 
+def test_a_thread_that_waits_serves_all_that_prepare(monkeypatch):
+    """It waits on until the last time that was asked for, and is replaced by less."""
+    started = []
+
+    class Timer(threading.Timer):
+        def start(self):
+            started.append(self.interval)
+            super().start()
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(workers, "EARLY", 0.2)
+    workers._cancel()
+    begun = time.monotonic()
+    while time.monotonic() < begun + 0.1:
+        workers.prepare(PREPARE, 2)
+    assert len(started) == processes.FORKS
+    while processes.is_started() and time.monotonic() < begun + 10:
+        time.sleep(0.01)
+    assert not processes.is_started()
+    if processes.FORKS:
+        assert time.monotonic() >= begun + 0.3
+        assert len(started) == 2
+        workers.prepare(PREPARE, 2)
+        workers._close_later(0.01)
+        assert len(started) == 4
+
+
 def _output(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE,
                           text=True, check=True, timeout=60).stdout

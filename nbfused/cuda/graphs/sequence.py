@@ -27,7 +27,7 @@ from .captured import Captured, CapturedNode
 from .graph import Graph, Node, is_captured
 from .graph_start import ELSEWHERE
 from .waits import all_before, waits_of
-from .workspaces import UNKNOWN, MisfitError, Workspaces
+from .workspaces import KEPT_ARENAS, UNKNOWN, MisfitError, Workspaces
 
 __all__ = ["GraphSequence", "make_sequence"]
 
@@ -157,8 +157,9 @@ class _Instance:
                  addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         waits = list(waits_of(calls))
         memory = Workspaces(where, stream, len(addresses) + bool(arena))
-        self._arena = (memory.arena(arena),) if arena else ()
-        addresses = (*addresses, *self._arena, UNKNOWN)
+        self._has_arena = bool(arena)
+        self._arena = memory.arena(arena) if arena else None
+        addresses = (*addresses, *self._after(UNKNOWN))
         self._parts = [
             _Exchange(captured[k]) if isinstance(call, SequencedExchange) else
             _Part(k, call, before, where, memory, (addresses, numbers))
@@ -174,7 +175,13 @@ class _Instance:
         self._where, self._addresses, self._numbers = where, addresses, tuple(numbers)
         self._start = None if any(part.opaque for part in self._parts) else \
             self._graph.start(stream, where.address, len(addresses))
-        self._more = None if memory.lent else (*self._arena, UNKNOWN)
+        self._more = None if memory.lent else self._after(UNKNOWN)
+
+    def _after(self, base: int) -> tuple[int, ...]:
+        """The addresses after those of a run, where what is lent begins at `base`."""
+        if not self._has_arena:
+            return (base,)
+        return (base if self._arena is None else self._arena, base)
 
     def _nodes(self, where: Device,
                waits: Sequence[list[int]]) -> list[Node | CapturedNode]:
@@ -210,12 +217,11 @@ class _Instance:
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
         """Launch with these addresses and numbers, the context being current."""
-        addresses = (*addresses, *self._arena)
-        if self._memory.lent:
-            with self._where.workspace(self._memory.lent, stream) as base:
-                self._launch((*addresses, base), numbers, stream)
-        else:
-            self._launch((*addresses, UNKNOWN), numbers, stream)
+        if self._more is not None:
+            self._launch((*addresses, *self._more), numbers, stream)
+            return
+        with self._where.workspace(self._memory.lent, stream) as base:
+            self._launch((*addresses, *self._after(base)), numbers, stream)
 
     def _launch(self, addresses: tuple[int, ...], numbers: Sequence[Any],
                 stream: int) -> None:
@@ -344,10 +350,15 @@ class GraphSequence:
             return self._possible
 
     def keep_arena(self, size: int) -> bool:
-        """Give each instance an arena, if it is small: see `backend.SequenceStart`."""
-        if size <= KEPT:
+        """Give each instance an arena, if it is small: see `backend.SequenceStart`.
+
+        None, either, where all graphs together keep as much as they may; an instance
+        that comes later is lent its arena for each run then.
+        """
+        keeps = size <= KEPT and KEPT_ARENAS.has_room(size, self._where)
+        if keeps:
             self._arena = size
-        return size <= KEPT
+        return keeps
 
     def release(self) -> None:
         """Give back the graphs; from now on calls have to be started one by one."""

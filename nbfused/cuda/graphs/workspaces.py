@@ -7,6 +7,8 @@ one block, whose address is one more of those that a run brings along.
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Set as AbstractSet
 
 from ...support.records import record
@@ -14,13 +16,15 @@ from ..runtime.driver import Device, check, cu
 from ..runtime.notes import Address
 from ..runtime.scratch import HEAD
 
-__all__ = ["UNKNOWN", "MisfitError", "Workspaces"]
+__all__ = ["KEPT_ARENAS", "UNKNOWN", "MisfitError", "Workspaces"]
 
 #: Where the block lies that no run has been lent yet: an address as aligned as any.
 UNKNOWN = 1 << 40
 #: Bytes of workspaces, besides counters, that a graph keeps, and where blocks begin;
 #: not measured.
 _MOST_BYTES, _ALIGN = 64 << 20, 256
+#: Bytes of arenas that all graphs of this process keep on a device; not measured.
+ARENAS = 32 << 20
 #: In place of a call's number: no call waits for it, so that none takes its memory.
 _ALL = -1
 
@@ -48,6 +52,34 @@ class _Block:
     last: int
 
 
+class _KeptArenas:
+    """The bytes of arenas that graphs keep, by the device's number."""
+
+    def __init__(self) -> None:
+        self._bytes: Counter[int] = Counter()
+        # Given back where Python collects what is unused, maybe while this thread asks.
+        self._lock = threading.RLock()
+
+    def has_room(self, size: int, where: Device) -> bool:
+        """Whether an arena more may be kept."""
+        return self._bytes[where.ordinal] + size <= ARENAS
+
+    def add(self, size: int, where: Device) -> bool:
+        """Count an arena, if it may be kept."""
+        with self._lock:
+            keeps = self.has_room(size, where)
+            self._bytes[where.ordinal] += size*keeps
+            return keeps
+
+    def drop(self, size: int, where: Device) -> None:
+        """Count an arena no more."""
+        with self._lock:
+            self._bytes[where.ordinal] -= size
+
+
+KEPT_ARENAS = _KeptArenas()
+
+
 class Workspaces:
     """The memory of one instance of a graph; a call noted again gets the same.
 
@@ -68,7 +100,8 @@ class Workspaces:
         self._where, self._stream, self._index = where, stream, index
         self._blocks: list[_Block] = []
         self._used: dict[int, list[_Block]] = {}
-        self._kept = self.lent = 0
+        self._kept = self.lent = self._arena = 0
+        self._arenas = KEPT_ARENAS  # which `__del__` may not find when Python ends
 
     def begin(self, call: int, before: AbstractSet[int], base: int) -> None:
         """Serve a call from now on.
@@ -88,10 +121,20 @@ class Workspaces:
         """Whether a call that was noted uses memory that is lent."""
         return any(block.lent for block in self._used.get(call, ()))
 
-    def arena(self, size: int) -> int:
-        """The address of memory that no call has to itself, and that is never lent."""
+    def arena(self, size: int) -> int | None:
+        """Memory that no call has to itself, before that of any call.
+
+        Returns
+        -------
+        int or None
+            Its address; None where graphs keep so much already that it is lent, at the
+            beginning of what is.
+        """
         self._call = _ALL
-        return self._add(size, False, lent=False).start
+        keeps = self._arenas.add(size, self._where)
+        self._arena = size*keeps
+        block = self._add(size, False, lent=not keeps)
+        return block.start if keeps else None
 
     def workspace(self, size: int) -> Address:
         """Memory of the call alone."""
@@ -135,6 +178,7 @@ class Workspaces:
 
     def __del__(self) -> None:
         """Give it back when the device has run what uses it."""
+        self._arenas.drop(self._arena, self._where)
         for block in self._blocks:
             if not block.lent:
                 self._where.drop(block.start, busy=True)

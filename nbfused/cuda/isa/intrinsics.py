@@ -280,6 +280,19 @@ def divide_short(typing: Any, a: Any, b: Any, by: Any) -> Any:
     return types.int64(types.int64, types.int64, types.int64), codegen
 
 
+@intrinsic
+def uncounted(typing: Any, a: Any) -> Any:
+    """The integer itself; NVVM does not unroll a loop that goes on from it.
+
+    It unrolls even those of three turns, and the kernel has the registers of that.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return asm(builder, _I64, "", "=l,0", *values)
+
+    return types.int64(types.int64), codegen
+
+
 #: How thread-local memory holds the computing dtypes.
 _STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()
            if t.computed == t.dtype}
@@ -330,7 +343,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
            in from_wide(_to_f16, _to_bf16(arch)).items()},
         **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},
         "divide": divide, "divide_short": divide_short, "inverse": inverse,
-        "short": short, **approximate_namespace(),
+        "short": short, "uncounted": uncounted, **approximate_namespace(),
         **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
            if arch[0] == 9 else {}),
         **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),

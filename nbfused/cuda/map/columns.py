@@ -168,7 +168,7 @@ class ColumnsText(MapText):
             out("j = first")
             with out.block("while j < size:"):
                 self._element(out, "j")
-                out("j += 1")
+                out("j = uncounted(j + 1)")
 
     def _whole(self, out: Source) -> None:
         """Load all columns of the thread's rows, evaluate, store."""

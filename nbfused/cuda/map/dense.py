@@ -16,7 +16,7 @@ from ...backend import Call, Signature
 from ...gpu.operands import Operand, kernel_name, width_of
 from ...specs import TypedMap
 from ...support.loop_nests import dense_strides
-from ..text.source import Source, affordable, inverses, offsets
+from ..text.source import Source, affordable, offsets
 from .text import MapText
 
 __all__ = ["Dense", "DenseText", "dense_in"]
@@ -74,7 +74,6 @@ class DenseText(MapText):
 
     def _body(self, out: Source) -> None:
         width, rows, last = self.width, self.extents[:-1], self.extents[-1]
-        inverses(out, self.extents)
         out(f"v = i64(cuda.blockIdx.x)*{self.threads} + i64(cuda.threadIdx.x)",
             f"vectors = divide(size, i64({width}))", f"j = vectors*{width} + v")
         with out.block("if j < size:"):

@@ -12,7 +12,7 @@ from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
-from ..text.source import affordable
+from ..text.source import affordable, is_near
 from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
 from .dense import Dense, DenseText, dense_in
@@ -29,10 +29,9 @@ THREADS = 128
 TILE_THREADS = 256
 #: Gathers of an element from which their lines are used again, if that is soon.
 SEVERAL = 2
-#: Elements that 31 bits number, and elements of a row from which its place in more than
-#: two loops is better found once for several of them:
-#: benchmarks/notes/memory.md#short-divisions.
-SHORT, LONGER = 1 << 31, 1024
+#: Elements of a row from which its place in more than two loops is better found once
+#: for several of them: benchmarks/notes/memory.md#short-divisions.
+LONGER = 1024
 
 
 class MapLauncher:
@@ -45,7 +44,7 @@ class MapLauncher:
             for v in (False, True))
         self._near = MapText(name, typed, signature, vector=False, threads=THREADS,
                              near=True)
-        self._variants: list[MapText] = []
+        self._variants: dict[bool, list[MapText]] = {}
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
@@ -87,13 +86,13 @@ class MapLauncher:
             if not text.is_aligned(call, text.width):
                 return self._single(call)
             size = prod(call.shape).bit_length()  # the best is much the same for it
-            return self._tuner(size, call, where, self._outputs)
+            return self._tuner((size, self._is_near(call)), call, where, self._outputs)
         return self._strided(call)
 
     def _single(self, call: Call) -> MapText:
         """Dense results; elements one by one; or rows, where places take longer."""
         loops, columns = len(call.shape), call.shape[-1]
-        near = loops > 1 and self._reach(call) < SHORT
+        near = self._is_near(call)
         dense = dense_in(self._near, call) if near else None
         if dense is not None:
             if dense not in self._dense:
@@ -105,12 +104,9 @@ class MapLauncher:
             return self._rows(call)
         return self._near if near else self._general
 
-    def _reach(self, call: Call) -> int:
-        """Elements from an operand's first to its last, at most."""
-        return max(prod(call.shape), *(
-            sum((n - 1)*abs(s) for n, s in zip(call.shape, call.strides[o.at],
-                                               strict=True))
-            for o in self._general.looped))
+    def _is_near(self, call: Call) -> bool:
+        """Whether there are loops to divide by, and 31 bits number all elements."""
+        return len(call.shape) > 1 and is_near(call, self._general.looped)
 
     def _rows(self, call: Call) -> RowsText:
         """The kernel by rows."""
@@ -121,8 +117,12 @@ class MapLauncher:
         return self._by_rows[share]
 
     def _candidates(self, call: Call, where: Device) -> list[MapText]:
-        self._variants = self._variants or self._variants_of(self._vector.variants())
-        return self._variants
+        near = self._is_near(call)
+        if near not in self._variants:
+            text = MapText(*self._of, vector=True, threads=THREADS,
+                           near=True) if near else self._vector
+            self._variants[near] = self._variants_of(text.variants())
+        return self._variants[near]
 
     def _variants_of(self, vectors: list[MapText]) -> list[MapText]:
         """With gathers also one element a thread, of one loop: `offsets` divides.

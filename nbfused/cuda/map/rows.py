@@ -7,6 +7,7 @@ in a gather of rows, one quotient, and one multiple that remainders begin at.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
@@ -81,11 +82,9 @@ class RowsText(MapText):
         groups = prod(shape[:-1])*self.pieces(shape[-1])
         return -(-groups*self._lanes // THREADS)
 
-    def values(self, call: Call) -> tuple[object, ...]:
+    def values(self, call: Call, more: Iterable[int] = ()) -> tuple[object, ...]:
         """The arguments; before the numbers, the pieces of a row."""
-        found, numbers = super().values(call), len(call.scalars)
-        return (*found[:len(found) - numbers], self.pieces(call.shape[-1]),
-                *call.scalars)
+        return super().values(call, (*more, self.pieces(call.shape[-1])))
 
     def _declare_arguments(self, out: Source) -> None:
         out.integer("pieces")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import count
 from math import prod
 
-from ...backend import Signature
+from ...backend import Call, Signature
 from ...gpu.map_layout import MapLayout
 from ...gpu.operands import ACCESS, Operand, kernel_name, width_of
 from ...scalar.printing.numba import Raw
@@ -56,8 +56,8 @@ class MapText(MapLayout):
         neighbours with `vector`, else of elements that lie a block's threads apart.
         None: as many as a rule says.
     near
-        The general kernel where 31 bits number all elements: its offsets take half of
-        the instructions, benchmarks/notes/memory.md#short-divisions.
+        For calls whose elements 31 bits number: places take a fraction of the
+        instructions, benchmarks/notes/memory.md#short-divisions.
     """
 
     #: Blocks that the registers of a multiprocessor should suffice for; 0: no wish.
@@ -76,8 +76,8 @@ class MapText(MapLayout):
         self.width = 1 if scatters else affordable(typed.function, width)
         self.repeat = 1 if scatters or not vector else repeat or self._repeat()
         self.calls = calls_for(self.outputs)
-        self.name = kernel_name(
-            name, "map", "vector" if vector else "near" if near else "general")
+        kind = ["vector"]*vector + ["near"]*near or ["general"]
+        self.name = kernel_name(name, "map", *kind)
 
     def __str__(self) -> str:
         if not self.vector:
@@ -94,7 +94,8 @@ class MapText(MapLayout):
         shares |= {(self.repeat, self.threads//2), (self.repeat, 2*self.threads)}
         shares.discard((self.repeat, self.threads))
         return [self, *(MapText(self._name, self.typed, self.signature, vector=True,
-                                threads=t, repeat=r) for r, t in sorted(shares))]
+                                threads=t, repeat=r, near=self.near)
+                        for r, t in sorted(shares))]
 
     def _repeat(self) -> int:
         """Accesses of each operand that a thread starts before it uses the first."""
@@ -115,6 +116,14 @@ class MapText(MapLayout):
         each = self.width*self.threads*(self.repeat if self.vector else 1)
         return -(-prod(shape) // each)
 
+    def values(self, call: Call, more: Iterable[int] = ()) -> tuple[object, ...]:
+        """The arguments; of a kernel for near elements with inverses of extents."""
+        if not self.near:
+            return super().values(call, more)
+        *outer, last = call.shape
+        counts = [*outer, last // self.width if self.vector else last]
+        return super().values(call, (*inverses(counts), *more))
+
     def kernel(self, hint: str = "") -> Kernel:
         """The text and its parameters; `hint` goes with whole accesses' loads."""
         return copy(self)._written(hint)  # threads write at once, each on its own
@@ -125,6 +134,8 @@ class MapText(MapLayout):
             out.pointer(o.pointer, storage(o.dtype))
         self.extents = [f"n{k}" for k in range(self.rank)]
         out.integer(*self.extents, *(f"s{o}_{k}" for o, k in self.picks))
+        if self.near:
+            out.integer(*(f"inverse{k}" for k in range(1, self.rank)))
         self._declare_arguments(out)
         out(f"size = {'*'.join(self.extents)}")
         self._body(out)
@@ -182,14 +193,14 @@ class MapText(MapLayout):
             self._accesses(out, self.repeat)
         with out.block("else:"), out.block("while v < vectors:"):
             self._accesses(out, 1)
-            out(f"v += {self.threads}")
+            out(f"v = uncounted(v + {self.threads})")
 
     def _accesses(self, out: Source, count: int) -> None:
         """Load `count` accesses, evaluate, store."""
         width, places, elements = self.width, [], []
         for k in range(count):
             at = offsets(out, f"(v + {k*self.threads})", [*self.extents[:-1], "row"],
-                         self.looped, 0, f"o{k}_", inner=str(width))
+                         self.looped, 0, f"o{k}_", inner=str(width), short=self.near)
             out(f"index{k} = (v + {k*self.threads})*{width}")
             loads = {p: self._load(out, o, at[o.at], k) for p, o in self.loaded}
             elements += [({p: texts[e] for p, texts in loads.items()},
@@ -215,8 +226,6 @@ class MapText(MapLayout):
         out(f"index = i64(cuda.blockIdx.x)*{self.threads*self.width}"
             " + i64(cuda.threadIdx.x)")
         last = (self.width - 1)*self.threads
-        if self.near:
-            inverses(out, self.extents)
         with out.block(f"if index + {last} < size:"):
             flat = [f"index + {k*self.threads}" for k in range(self.width)]
             places = [offsets(out, f"({i})", self.extents, self.looped, 0, f"o{k}_",
@@ -236,7 +245,7 @@ class MapText(MapLayout):
             out("j = index")
             with out.block("while j < size:"):
                 self._element(out, "j")
-                out(f"j += {self.threads}")
+                out(f"j = uncounted(j + {self.threads})")
 
     def _element(self, out: Source, j: str) -> None:
         """Load, evaluate and store a single element."""

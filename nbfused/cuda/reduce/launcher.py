@@ -25,6 +25,7 @@ from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..runtime.scratch import TICKETS, scratch_of
 from ..text.hints import bytes_read, map_hint, reduce_hint
+from ..text.source import inverses, is_near
 from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
 from .folded import Folded, folded
@@ -156,13 +157,23 @@ class ReduceLauncher:
         hint_of = map_hint if self.text.stored else reduce_hint
         hint = hint_of(bytes_read(call, self.text.inputs), where)
         rule = self.plan(call, kept, reduced)
-        rule = replace(rule, hint=hint if rule.codes else "")
+        near = bool(self.text.divided) and is_near(call, self.text.operands)
+        rule = replace(rule, hint=hint if rule.codes else "", near=near)
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
         if rule.kind == "rows" and rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
-        ways = dict.fromkeys((plan, self.cut(plan, kept, reduced, where, fewer))
-                             for fewer in (1, 4) for plan in plans)
+        ways = dict.fromkeys(self._at_once(plan, reduced, self.cut(
+            plan, kept, reduced, where, fewer)) for fewer in (1, 4) for plan in plans)
         return [self._work(plan, cut, kept) for plan, cut in ways]
+
+    def _at_once(self, plan: Plan, reduced: int, cut: Cut) -> tuple[Plan, Cut]:
+        """A plan by which lanes start all accesses at once, where these are so few."""
+        width = self.text.plan_width(plan)
+        accesses = -(-reduced // (plan.lanes*width))
+        if plan.kind != "rows" or cut.count > 1 or plan.ragged or self.text.stored \
+                or reduced % width or not 0 < accesses <= plan.ahead:
+            return plan, cut
+        return replace(plan, ahead=accesses, once=True), cut
 
     def _work(self, plan: Plan, cut: Cut, kept: int) -> Work:
         sizes = [-(-kept*cut.count*d.itemsize // 256)*256 for d in self.typed.state]
@@ -180,10 +191,24 @@ class ReduceLauncher:
             lanes = BLOCK // _depth(kept, reduced // ahead)
             return Plan("columns", codes, BLOCK, lanes, ahead=ahead)
         codes = tuple(o.code for o in self.text.inputs)
-        codes = codes if self._rows_aligned(call, codes) else ()
-        width = self.text.width(codes) if codes else 1
-        return Plan("rows", codes, BLOCK, _lanes(kept, reduced, width),
+        rows = Plan("rows", codes, BLOCK, _lanes(kept, reduced, self.text.width(codes)),
                     ahead=self.text.ahead_in_row(codes))
+        if self._rows_aligned(call, codes):
+            return rows
+        if self._are_ragged(rows, reduced):
+            return replace(rows, ragged=True)
+        return Plan("rows", (), BLOCK, _lanes(kept, reduced, 1),
+                    ahead=self.text.ahead_in_row(()))
+
+    def _are_ragged(self, plan: Plan, reduced: int) -> bool:
+        """Whether rows are whole accesses but for their ends, and more than those.
+
+        A warp takes both ends at once.  It has to wait for them, so that there must be
+        as many accesses as a lane may have under way; not measured.
+        """
+        return self._reduced_loops == 1 and not self.text.stored and \
+            plan.codes.count("1") == 1 and "s" not in plan.codes and \
+            plan.lanes >= WARP and reduced >= plan.lanes*self.text.step(plan)
 
     def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring reduced elements are possible.
@@ -299,8 +324,18 @@ class ReduceLauncher:
         strides = [s for at in arrays for s in call.strides[at]]
         work.steps[stage] = Step(
             self._programs[plan], blocks, arrays,
-            (*call.shape, cut.count, cut.size, *steps, *strides))
+            (*call.shape, cut.count, cut.size, *steps, *strides,
+             *self._inverses(plan, call)))
         return work.steps[stage]
+
+    def _inverses(self, plan: Plan, call: Call) -> list[int]:
+        """The inverses of extents that a kernel's places are divided by."""
+        if not plan.near:
+            return []
+        extents, last = [*call.shape], self._kept_loops - 1
+        if plan.kind == "columns":
+            extents[last] //= self.text.plan_width(plan)
+        return inverses([1, *(extents[k] for k in self.text.divided)])
 
 
 def _lanes(kept: int, reduced: int, width: int) -> int:

@@ -72,21 +72,10 @@ def write_rows(out: ReduceSource) -> None:
     STATE = STATES.start(out)
     if inside:
         out.bases(point, out.kept)
-        first = begin
-        for COUNT in counts(PLAN.ahead):
-            while first + COUNT*STEP <= end:
-                take(out, STATE, [first + K*STEP + lane*out.width
-                                  for K in range(COUNT)], PLAN.codes != ())
-                first += COUNT*STEP
-        if out.width > 1:
-            j = first + lane*out.width
-            if j + out.width <= end:
-                take(out, STATE, [j], True)
-            first = end - ((end - begin) & out.width - 1)
-        j = first + lane
-        while j < end:
-            take(out, STATE, [j], False)
-            j += LANES
+        if PLAN.once:
+            take_all(out, STATE, [K*STEP + lane*out.width for K in range(PLAN.ahead)])
+        else:
+            walk_along(out, STATE, STEP)
     if LANES <= WARP:
         STATES.across_lanes(out, STATE, LANES)
     else:
@@ -99,6 +88,63 @@ def write_rows(out: ReduceSource) -> None:
     if PLAN.stage == "last":
         with last_block(out, point):
             merge_row(out, STATE)
+
+
+@skeleton
+def walk_along(out: ReduceSource, STATE: State, STEP: int) -> None:
+    """The elements of a lane from `begin` to `end`, several accesses at once."""
+    PLAN, LANES = out.plan, out.plan.lanes
+    if PLAN.ragged:
+        take_ends(out, STATE)
+    first = begin
+    for COUNT in counts(PLAN.ahead):
+        while first + COUNT*STEP <= end:
+            take(out, STATE, [first + K*STEP + lane*out.width
+                              for K in range(COUNT)], PLAN.codes != ())
+            first += COUNT*STEP
+    if out.width > 1:
+        j = first + lane*out.width
+        if j + out.width <= end:
+            take(out, STATE, [j], True)
+        first = end - ((end - begin) & out.width - 1)
+    if not PLAN.ragged:
+        j = first + lane
+        while j < end:
+            take(out, STATE, [j], False)
+            j += LANES
+
+
+@skeleton
+def take_ends(out: ReduceSource, STATE: State) -> None:
+    """Elements before a row's first whole access, and after the last, by one warp.
+
+    All chunks but the first begin as much later as that begins with whole accesses.
+    """
+    shift = min(out.until_whole(), reduced)
+    head = i64(0) if begin > 0 else shift  # type: ignore[used-before-def]
+    begin = min(begin + shift, reduced)
+    end = min(end + shift, reduced)
+    rest = (end - begin) & out.width - 1
+    end = end - rest
+    if lane < head + rest:
+        j = lane if lane < head else end + lane - head
+        take(out, STATE, [j], False)
+
+
+@skeleton
+def take_all(out: ReduceSource, STATE: State, PLACES: list[str]) -> None:
+    """All elements of a lane; those of its last access, if that is in the row."""
+    WIDTH, STATES = out.width, out.states
+    there = i64(PLACES[-1]) + WIDTH <= end
+    last = min(i64(PLACES[-1]), end - WIDTH)
+    AT = [*PLACES[:-1], "last"]
+    LOADS = [out.load(PLACE, f"{K}", out.plan.codes != ())
+             for K, PLACE in enumerate(AT)]
+    PARTS = [PART for K, NEAR in enumerate(LOADS)
+             for PART in out.elements(STATE, NEAR, AT[K], f"{K}")]
+    for PART in PARTS[-WIDTH:]:
+        STATES.unless(out, PART, "there")
+    STATES.tree(out, STATE, PARTS)
 
 
 @skeleton
@@ -150,12 +196,10 @@ def write_columns(out: ReduceSource) -> None:
     end = chunk if PLAN.stage == "finish" else min(begin + chunk, reduced)
     inside = point < points
     EACH = [STATES.start(out, f"_v{V}") for V in range(WIDTH)]
-    EXTENTS = out.kept
     if WIDTH > 1:
-        short = divide(out.kept[-1], i64(WIDTH))
-        EXTENTS = [*out.kept[:-1], "short"]
+        accesses = divide(out.kept[-1], i64(WIDTH))
     if inside:
-        out.bases(point, EXTENTS)
+        out.bases(point, out.points)
         j = begin + row
         if PLAN.stage == "finish":
             merge_down(out, EACH, PLAN.ahead)
@@ -167,14 +211,11 @@ def write_columns(out: ReduceSource) -> None:
             SHARED[K] = cuda.shared.array(PLAN.threads*WIDTH, storage_name(DTYPE))
         across_rows(out, EACH, SHARED)
     if inside and row == 0:
-        POINTS = [f"at{V}" for V in range(WIDTH)]
-        for V in range(WIDTH):
-            POINTS[V] = point*WIDTH + V
-        for STATE, POINT in zip(EACH, POINTS, strict=True):
+        for V, STATE in enumerate(EACH):
             if PLAN.stage in ("whole", "finish"):
-                out.results(STATE, POINT, POINT)
+                out.results(STATE, point, f"{V}_", V)
             else:
-                store(out, out.stored, part*kept + POINT, STATE)
+                store(out, out.stored, part*kept + point*WIDTH + V, STATE)
     if PLAN.stage == "last":
         with last_block(out, block - part*across):
             merge_columns(out, EACH, SHARED)
@@ -230,7 +271,7 @@ def merge_columns(out: ReduceSource, EACH: list[State], SHARED: list[str]) -> No
         across_rows(out, EACH, SHARED)
     if inside and row == 0:
         for V, STATE in enumerate(EACH):
-            out.results(STATE, point*WIDTH + V, f"last{V}")
+            out.results(STATE, point, f"last{V}_", V)
 
 
 @skeleton

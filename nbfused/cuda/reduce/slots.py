@@ -42,6 +42,10 @@ class ReduceSource(Source):
         loops = text.kept_loops + text.reduced_loops
         self.kept = [f"n{k}" for k in range(text.kept_loops)]
         self.reduced = [f"n{k}" for k in range(text.kept_loops, loops)]
+        #: The extents of kept points, of *columns* in accesses.
+        self.points = [*self.kept]
+        if plan.kind == "columns" and self.width > 1:
+            self.points[-1] = "accesses"
         self.states = states_of(self.typed, "z")
         self.stored = [f"w{k}" for k in range(len(self.typed.state))]
         self.inputs = text.inputs_of(plan)
@@ -62,6 +66,8 @@ class ReduceSource(Source):
         self.integer(*self.kept, *self.reduced, "chunks", "chunk", *steps,
                     *(o.stride(k) for o in arrays
                       for k in range(len(self.kept) + len(self.reduced))))
+        if self.plan.near:
+            self.integer(*(f"inverse{k}" for k in self.text.divided))
         element, post = self.typed.element, self.typed.post
         names = [p for p, k in zip(element.function.params, self.typed.kinds,
                                    strict=True) if k == "scalar"]
@@ -76,16 +82,22 @@ class ReduceSource(Source):
         moving, inner = [*self.inputs, *self.stored_elements], str(self.width)
         if self.plan.kind == "rows":
             moving, inner = [replace(o, code="s") for o in moving], ""
-        at = offsets(self, point, extents, moving, 0, "k", inner=inner)
+        at = offsets(self, point, extents, moving, 0, "k", inner=inner,
+                     short=self.plan.near)
         self(*(f"base{k} = {text}" for k, text in at.items()))
 
     def load(self, place: str, tag: str, wide: bool) -> list[Load]:
         """Elements of each input from a place in the reduced loops on: *rows*."""
         at = offsets(self, f"({place})", self.reduced,
                      [*self.inputs, *self.stored_elements], self.text.kept_loops,
-                     f"r{tag}")
+                     f"r{tag}", short=self.plan.near)
         self._places[tag] = at
         return self._load(at, tag, wide)
+
+    def until_whole(self) -> str:
+        """The number of a row's elements before its first whole access: *rows*."""
+        o = next(o for o in self.inputs if o.code == "1")
+        return f"until_aligned{self.width}({o.pointer}, base{o.at})"
 
     def load_row(self, row: str, k: int) -> list[Load]:
         """Neighbouring kept points' elements of each input in a row: *columns*.
@@ -95,7 +107,7 @@ class ReduceSource(Source):
         if k == 0 or len(self.reduced) > 1:
             strided = [replace(o, code="s") for o in self.inputs]
             at = offsets(self, f"({row})", self.reduced, strided,
-                         self.text.kept_loops, f"r{k}_")
+                         self.text.kept_loops, f"r{k}_", short=self.plan.near)
         else:
             at = {o.at: f"r{o.at}_at + step{o.at}" for o in self.inputs}
         self(*(f"r{o}_at = {text}" for o, text in at.items()))
@@ -163,8 +175,8 @@ class ReduceSource(Source):
             self(f"store{count}({o.pointer}, {at}, ({', '.join(values)},))"
                  if count > 1 else f"{o.pointer}[{at}] = {values[0]}")
 
-    def results(self, state: State, point: str, tag: str = "") -> None:
-        """Store the outputs of a kept point."""
+    def results(self, state: State, point: str, tag: str = "", part: int = 0) -> None:
+        """Store the outputs of a kept point; of *columns* of a `part` of an access."""
         typed, post = self.typed, self.typed.post
         values = iter(zip(state, typed.state, strict=True))
         arguments: dict[str, object] = {}
@@ -179,6 +191,11 @@ class ReduceSource(Source):
         lines, names = evaluate(post, arguments, f"y{tag}")
         self(*lines)
         outputs = [replace(o, code="s") for o in self.text.outputs]
-        at = offsets(self, as_operand(point), self.kept, outputs, 0, f"o{tag}")
+        inner = str(self.width) if self.plan.kind == "columns" else ""
+        at = offsets(self, as_operand(point), self.points, outputs, 0, f"o{tag}",
+                     inner=inner, short=self.plan.near)
+        if part:
+            last = self.text.kept_loops - 1
+            at = {k: f"{text} + {part}*s{k}_{last}" for k, text in at.items()}
         for o, dtype, name in zip(outputs, post.results, names, strict=True):
             self(f"{o.pointer}[{at[o.at]}] = {encoded(dtype, o.dtype, name)}")

@@ -50,6 +50,13 @@ class Plan:
         merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
     ahead
         Accesses of each input that a lane starts before it uses the first.
+    once
+        *rows*: whether these are all of a lane's, of which only the last may be outside
+        of the row: it waits for memory once.
+    ragged
+        *rows*: whether they begin anywhere, and their ends are taken one by one.
+    near
+        Whether places in several loops are found by short divisions: see `is_near`.
     hint
         See `hints`; not measured, so no part of the text that choices are kept under.
     """
@@ -60,6 +67,9 @@ class Plan:
     lanes: int = 1
     stage: str = "whole"
     ahead: int = 4
+    once: bool = False
+    ragged: bool = False
+    near: bool = field(default=False, repr=False)
     hint: str = field(default="", repr=False)
 
     @property
@@ -89,6 +99,12 @@ class ReduceText(ReduceLayout):
     def plan_width(self, plan: Plan) -> int:
         """Neighbouring elements that a thread of `plan` takes."""
         return self.width(plan.codes) if plan.codes else 1
+
+    @property
+    def divided(self) -> list[int]:
+        """The loops whose extents places are divided by: all but each kind's first."""
+        loops = range(self.kept_loops + self.reduced_loops)
+        return [k for k in loops if k not in (0, self.kept_loops)]
 
     def step(self, plan: Plan) -> int:
         """Reduced elements that a lane of *rows* takes in one iteration."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 
 import numpy as np
 
+from ...backend import Call
 from ...gpu.operands import Operand
 from ...scalar.ir.nodes import Let, Literal, walk
 from ...scalar.printing.formulas import expand
@@ -24,9 +26,11 @@ from ..runtime.compile import DESCRIPTOR, Kernel
 from .branches import flattened
 
 __all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
-           "encoded", "evaluate", "inverses", "is_wide", "number", "offsets", "printed",
-           "statements_of"]
+           "encoded", "evaluate", "inverses", "is_near", "is_wide", "number", "offsets",
+           "printed", "statements_of"]
 
+#: The largest number of 32 bits, and the numbers that 31 bits have.
+_MOST, _NEAR = (1 << 32) - 1, 1 << 31
 #: Statements that are worth the time to compile them.
 LONGEST = 600
 
@@ -167,9 +171,19 @@ def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str
                       prefix=prefix, calls=calls)
 
 
-def inverses(out: Source, extents: Sequence[str]) -> None:
-    """Name the inverses of extents that `offsets` divides short indices by."""
-    out(*(f"inverse{k} = inverse({extent})" for k, extent in enumerate(extents) if k))
+def is_near(call: Call, operands: Iterable[Operand]) -> bool:
+    """Whether 31 bits number a call's points, and its elements of each operand."""
+    return prod(call.shape) < _NEAR and all(
+        sum((n - 1)*abs(s) for n, s in zip(call.shape, call.strides[o.at], strict=True))
+        < _NEAR for o in operands)
+
+
+def inverses(extents: Sequence[int]) -> list[int]:
+    """Inverses of all extents but the first, which `offsets` multiplies by.
+
+    As the kernels' `inverse`, which takes some twenty instructions of every thread.
+    """
+    return [_MOST // extent for extent in extents[1:]]
 
 
 def offsets(out: Source, index: str, extents: Sequence[str],
@@ -190,17 +204,18 @@ def offsets(out: Source, index: str, extents: Sequence[str],
     inner
         Text of the innermost coordinate's multiplier (elements per step), if not 1.
     short
-        The index and all offsets have 31 bits; `inverses` has named what divides
-        faster then.
+        The index and all offsets have 31 bits, as `is_near` says.  Parameters named by
+        the numbers of the loops, such as ``inverse1``, are the extents' `inverses`,
+        which divide faster.
     """
     if not extents:
         return {operand.at: "i64(0)" for operand in operands}
     rest, places = index, []
     for loop in range(len(extents) - 1, 0, -1):
         extent = extents[loop]
-        quotient = f"divide_short({rest}, {extent}, inverse{loop})" if short else \
-            f"divide({rest}, {extent})"
-        out(f"{prefix}q{loop} = {quotient}",
+        by = f"_short({rest}, {extent}, inverse{first + loop})" if short else \
+            f"({rest}, {extent})"
+        out(f"{prefix}q{loop} = divide{by}",
             f"{prefix}c{loop} = {rest} - {prefix}q{loop}*{extent}")
         places.append((loop, f"{prefix}c{loop}"))
         rest = f"{prefix}q{loop}"

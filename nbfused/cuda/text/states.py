@@ -72,6 +72,11 @@ class States:
         out(*(f"{n} = {cast(compute_dtype(d), s, r)}" for n, d, s, r in
               zip(into, typed.results, self.dtypes, results, strict=True)))
 
+    def unless(self, out: Source, names: Sequence[str], there: str) -> None:
+        """Make a state the identity unless `there`."""
+        out(*(f"{n} = {n} if {there} else {number(i)}"
+              for n, i in zip(names, self.identity, strict=True)))
+
     def merge(self, out: Source, into: Sequence[str], a: Sequence[str],
               b: Sequence[str]) -> None:
         """``into = merge(a, b)``."""

@@ -7,7 +7,7 @@ with the trace of a function that has not been traced on this machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, cast
 
@@ -41,9 +41,7 @@ def expect_call(code: CodeType) -> None:
     if cache.noted(key) is not None:
         return
     cache.note(key, b"")
-    expect = getattr(registry.accelerator(), "expect", None)
-    if expect is not None:
-        expect()
+    _start_compiler(registry.accelerator)
 
 
 def expect_kernels(scope: Scope, arguments: Sequence[Any]) -> None:
@@ -53,17 +51,27 @@ def expect_kernels(scope: Scope, arguments: Sequence[Any]) -> None:
         return
     try:
         device = describe(data_of(like)).device
-        expect = getattr(registry.backend_for(device, "an argument"), "expect", None)
+        backend = registry.backend_for(device, "an argument")
     except Exception as error:  # the call itself will say, with its words
         _log.debug("no compiler is started: %s", error)
         return
-    if expect is None:
+    if not hasattr(backend, "expect"):
         return
     key = cache.digest("traced", device.partition(":")[0], *(
         part for code in scope.codes() for part in _parts(code)))
     if cache.noted(key) is None:
-        expect()
+        _start_compiler(lambda: backend)
         cache.note(key, b"")
+
+
+def _start_compiler(find: Callable[[], object]) -> None:
+    """Let a backend expect kernels, if it can; its errors are not the program's."""
+    try:
+        expect = getattr(find(), "expect", None)
+        if expect is not None:
+            expect()
+    except Exception as error:
+        _log.warning("no compiler is started early: %s", error)
 
 
 def _parts(code: CodeType) -> tuple[str, str, bytes]:

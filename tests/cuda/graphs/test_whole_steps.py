@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -120,6 +120,36 @@ def test_a_small_arena_belongs_to_the_graph(kept, graphs, pool, monkeypatch):
     (graph,) = graphs
     assert len(graph.launches) == 3
     assert pool.arenas == (0 if kept == sequence.KEPT > 1024 else 3)
+
+
+def test_beyond_what_all_graphs_may_keep_each_run_has_an_arena_of_its_own(
+        graphs, pool, monkeypatch):
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    monkeypatch.setattr(workspaces, "ARENAS", 0)
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    (graph,) = graphs
+    assert (len(graph.launches), pool.arenas) == (3, 3)
+
+
+def test_an_arena_is_lent_where_others_have_come_before(graphs, pool, monkeypatch):
+    """There was room when the plan was made, and none when it ran first."""
+    lent = []
+
+    @contextmanager
+    def workspace(self, size, stream):
+        lent.append(size)
+        yield 1 << 22
+
+    monkeypatch.setattr(NoDevice, "workspace", workspace)
+    monkeypatch.setattr(workspaces._KeptArenas, "add", lambda *given: False)
+    program = next(p for p in PROGRAMS["cpu"] if p.name == "mlp 16x32x32x10")
+    step = ways.plan(program, "cpu")
+    for _ in range(5):
+        step()
+    (graph,) = graphs
+    assert (len(graph.launches), pool.arenas, len(lent)) == (3, 0, 3)
 
 
 def test_a_device_without_room_leaves_the_arena_to_the_library(

@@ -10,10 +10,13 @@ import pytest
 from nbfused.cuda.graphs import workspaces
 from nbfused.cuda.graphs.waits import all_before
 from nbfused.cuda.graphs.workspaces import UNKNOWN, MisfitError, Workspaces
+from nbfused.errors import AllocationError
 
 
 class Memory:
     """A device of which only the memory is asked for."""
+
+    ordinal = 7
 
     def __init__(self):
         self.top, self.dropped = 4096, []
@@ -93,6 +96,37 @@ def test_counters_are_cleared_once_and_shared_with_nothing_else(cleared, monkeyp
     assert _taken(memory, 3, {0, 1, 2}, 0, [64])[0].index == 1
     del memory
     assert where.dropped == [int(counted[0])]
+
+
+def test_graphs_keep_so_many_arenas_together_and_are_lent_others(monkeypatch):
+    monkeypatch.setattr(workspaces, "ARENAS", 1000)
+    where = Memory()
+    first, second, third = (Workspaces(where, k, 1) for k in range(3))
+    kept = first.arena(600)
+    assert (kept, first.lent) == (4096, 0)
+    assert not workspaces.KEPT_ARENAS.has_room(600, where)
+    assert (second.arena(600), second.lent) == (None, 768)
+    assert third.arena(400) is not None
+    assert int(_taken(second, 0, set(), UNKNOWN, [64])[0]) != UNKNOWN
+    assert [a.index for a in _taken(first, 0, set(), UNKNOWN, [64])] == [None]
+    del first
+    assert kept in where.dropped
+    assert workspaces.KEPT_ARENAS.has_room(600, where)
+    del second, third
+    assert workspaces.KEPT_ARENAS.has_room(1000, where)
+
+
+def test_an_arena_that_there_is_no_memory_for_is_not_counted(monkeypatch):
+    def allocate(size, stream):
+        raise AllocationError("no room")
+
+    where = Memory()
+    where.allocate = allocate
+    memory = Workspaces(where, 0, 1)
+    with pytest.raises(AllocationError):
+        memory.arena(1000)
+    del memory
+    assert workspaces.KEPT_ARENAS.has_room(workspaces.ARENAS, where)
 
 
 def test_a_call_that_needs_more_than_it_did_does_not_fit():

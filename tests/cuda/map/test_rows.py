@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
@@ -9,7 +11,13 @@ from numpy.lib.stride_tricks import as_strided
 import nbfused as nf
 from nbfused import ops
 from nbfused.cuda.map.rows import EACH, LANES, shared_by
-from tests.cuda.recorded import names_of, needs_compiler
+from tests.cuda.recorded import (
+    assembled,
+    names_of,
+    needs_compiler,
+    recording,
+    registers,
+)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 7, 8, 9, 37, 59, 439, 1000, 1_009_924])
@@ -40,7 +48,7 @@ def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():
     even = slice(0, 1068)
     (name,) = names_of(lambda: ops.multiply(np.ascontiguousarray(x[..., even]),
                                          np.ascontiguousarray(y[..., even])))
-    assert name == "multiply_map_vector"
+    assert name == "multiply_map_vector_near"
 
 
 def test_places_within_31_bits_are_found_by_short_divisions():
@@ -51,6 +59,30 @@ def test_places_within_31_bits_are_found_by_short_divisions():
     assert names_of(lambda: ops.multiply(x, y)) == ["multiply_map_near"]
     far = as_strided(np.zeros(40, np.float32), (3, 27), (1 << 33, 4))
     assert names_of(lambda: ops.multiply(far, y[0, :, :27])) == ["multiply_map_general"]
+    x, y = np.zeros((96, 64), np.float32), np.zeros((96, 1), np.float32)
+    assert names_of(lambda: ops.multiply(x, y)) == ["multiply_map_vector_near"]
+    far = as_strided(x, (3, 64), (1 << 33, 4))
+    assert names_of(lambda: ops.multiply(far, x[:3])) == ["multiply_map_vector"]
+    assert names_of(lambda: ops.multiply(x, x)) == ["multiply_map_vector"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("columns", [64, 37])
+def test_kernels_for_near_elements_divide_by_no_variable(dtype, columns):
+    """Inverses are arguments; and loops over what is left are as short as written."""
+    needs_compiler()
+    x, y = np.zeros((4, 6, 1), dtype), np.zeros((4, 1, columns), dtype)
+    with recording() as kernels:
+        ops.multiply(x, y)
+    (kernel,) = kernels.values()
+    assert "near" in kernel.name
+    code, said = assembled(kernel)
+    assert not re.search(r"\b(div|rem)\.[su]", code)
+    written = len(re.findall(r"store\d|p2\[", kernel.text))
+    assert len(re.findall(r"st\.global", code)) == written
+    if said is not None:
+        used, spilled = registers(said)
+        assert (used <= 40, spilled) == (True, 0)
 
 
 def test_a_short_quotient_is_corrected_at_most_once():

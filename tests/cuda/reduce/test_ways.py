@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import nbfused as nf
 from nbfused import ops
@@ -63,6 +66,45 @@ def test_every_candidate(monkeypatch, number, op):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=4e-7*scale)
         np.testing.assert_array_equal(got, again)
     assert len(taken) > len(CASES)
+
+
+@pytest.mark.parametrize("op", ["sum", "var", "argmax", "logsumexp"])
+@pytest.mark.parametrize("shape", [(5000, 158), (50_000, 12), (50_000, 7), (64, 4096)])
+def test_lanes_with_few_accesses_start_all_of_them_at_once(op, shape):
+    needs_compiler()
+    with recording() as kernels:
+        getattr(ops, op)(np.zeros(shape, np.float32), axis=1)
+    (kernel,) = kernels.values()
+    assert not re.search(r"while (first|j) ", kernel.text)
+    _, said = assembled(kernel)
+    assert said is None or registers(said)[1] == 0
+
+
+@pytest.mark.parametrize("shape", [(3000, 3001), (3, 1_000_001)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_rows_that_begin_anywhere_are_read_by_whole_accesses(shape, dtype):
+    needs_compiler()
+    with recording() as kernels:
+        ops.argmax(np.zeros(shape, dtype), axis=1)
+        ops.argmax(np.zeros((20, 31), dtype), axis=1)  # of too few elements
+    long, short = kernels.values()
+    assert re.search(r"until_aligned\d", long.text)
+    assert "load" not in short.text
+    _, said = assembled(long)
+    assert said is None or registers(said)[1] == 0
+
+
+def test_places_in_several_loops_are_found_without_divisions():
+    needs_compiler()
+    with recording() as kernels:
+        ops.sum(np.zeros((8, 6, 40), np.float32), axis=(0, 2))
+        ops.sum(np.zeros((8, 30, 6, 64), np.float32), axis=(0, 2))
+    for kernel in kernels.values():
+        assert not re.search(r"\b(div|rem)\.[su]", assembled(kernel)[0])
+    far = as_strided(np.zeros(40, np.float32), (3, 2, 5), (1 << 33, 4, 8))
+    with recording() as kernels:
+        ops.sum(far, axis=(0, 2))
+    assert "divide_short" not in next(iter(kernels.values())).text
 
 
 def test_elements_are_stored_as_wide_as_they_lie():

@@ -87,6 +87,16 @@ class Beyond:
               cube.sum((0, 2)))
         check("the same, of rows that are not whole accesses",
               nf.ops.max(cube[..., :50], axis=(0, 2)), cube[..., :50].max((0, 2)))
+        for rows, columns in ((9, 20), (5, 158), (40, 7), (3, 1301), (2, 6001)):
+            some = self.floats(rows, columns + 1)
+            for own in (some[:, 1:], np.ascontiguousarray(some[:, 1:])):
+                check(f"rows of {columns}", nf.ops.var(own, axis=1), own.var(1))
+                check("where their largest is", nf.ops.argmax(own, axis=1),
+                      own.argmax(1))
+        four = self.floats(3, 5, 4, 12)
+        for axes in ((0, 2), (1, 3), (0, 1, 3), (0, 3)):
+            check(f"several loops of each kind: {axes}", nf.ops.var(four, axis=axes),
+                  four.var(axes))
         wide = self.floats(150, 40)
         check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
         check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0),
@@ -107,6 +117,7 @@ class Beyond:
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         self._columns()
         self._dense()
+        self._whole()
         cube = self.floats(20, 3, 33)
         for other in (cube[:, :1], cube[:1], cube[:, :, :1], cube[:, ::-1, ::-1]):
             check("places of operands with other strides", nf.ops.add(cube, other),
@@ -147,6 +158,22 @@ class Beyond:
             self.check("a product of one term", nf.ops.matmul(column, x[:, :1]),
                        column*x[:, :1])
         map_dense.LEAST = least
+
+    def _whole(self):
+        """Whole accesses of several loops, by the block and what is left over."""
+        for shape in ((9, 64), (5, 7, 32), (3, 1, 5, 16), (2, 3, 4, 3, 8)):
+            x, row, column, middle = (self.floats(*own) for own in (
+                shape, (1, shape[-1]), (*shape[:-1], 1), (shape[0], 1, *shape[2:])))
+            for other in (row, column, middle, x[::-1], x[:1]):
+                self.check(f"whole accesses of {shape}", nf.ops.subtract(x, other),
+                           x - other)
+            self.check("of outer products", nf.ops.multiply(column, row), column*row)
+            self.check("of 16 bits", nf.ops.multiply(
+                column.astype(np.float16), row.astype(np.float16)), np.multiply(
+                    column.astype(np.float16), row.astype(np.float16)))
+            wide = np.full((*shape[:-1], 2*shape[-1]), np.nan, np.float32)
+            nf.ops.add(x, column, out=wide[..., :shape[-1]])
+            self.check("of results that are no run", wide[..., :shape[-1]], x + column)
 
     def _columns(self):
         """Columns side by side: whole accesses, a rest, some that are not aligned."""

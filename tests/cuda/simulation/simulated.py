@@ -194,7 +194,7 @@ def namespace():
         **{name: OPS[op] for (op, _), name in DIVISION_CALLS.items()},
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
-        "inverse": lambda b: np.int64(0xffffffff // int(b)),
+        "inverse": lambda b: np.int64(0xffffffff // int(b)), "uncounted": np.int64,
         "divide_short": _divide_short, "short": lambda a: np.int64(np.int32(a)),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
            for name, dtype in LOCALS.items()},

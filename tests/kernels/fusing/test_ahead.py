@@ -150,6 +150,24 @@ def test_the_first_decoration_starts_the_compiler_of_a_gpu(expected_calls):
     assert expected_calls == [1, 1]
 
 
+@pytest.mark.parametrize("asked", ["accelerator", "expect"])
+def test_an_error_of_a_plugin_is_logged_and_ends_no_decoration(
+        fresh, asked, monkeypatch, caplog):
+    def broken():
+        raise RuntimeError("a plugin's own")
+
+    backend = SimpleNamespace(expect=broken)
+    monkeypatch.setattr(registry, "accelerator",
+                        broken if asked == "accelerator" else lambda: backend)
+    monkeypatch.setattr(CpuBackend, "expect", lambda self: broken())
+    with caplog.at_level("WARNING", logger="nbfused"):
+        fused = nf.fuse(named(f"with_broken_{asked}"))
+        assert "a plugin's own" in caplog.text
+        caplog.clear()
+        assert fused(np.ones(2)).tolist() == [1, 1]
+        assert "a plugin's own" in caplog.text
+
+
 def test_files_of_any_name(expected_calls):
     function = named("three")
     function.__code__ = function.__code__.replace(co_filename="\udcff.py")
