@@ -20,6 +20,7 @@ from ...gpu.programs import Programs
 from ...gpu.reduce_layout import WIDE, Cut, cut_for
 from ...specs import Reduce, TypedReduce
 from ...support.records import record
+from ..graphs.beside import MOST_BLOCKS
 from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
@@ -162,16 +163,21 @@ class ReduceLauncher:
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
         if rule.kind == "rows" and rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
-        ways = dict.fromkeys(self._at_once(plan, reduced, self.cut(
+        ways = dict.fromkeys(self._at_once(plan, kept, reduced, where, self.cut(
             plan, kept, reduced, where, fewer)) for fewer in (1, 4) for plan in plans)
         return [self._work(plan, cut, kept) for plan, cut in ways]
 
-    def _at_once(self, plan: Plan, reduced: int, cut: Cut) -> tuple[Plan, Cut]:
-        """A plan by which lanes start all accesses at once, where these are so few."""
+    def _at_once(self, plan: Plan, kept: int, reduced: int, where: Device,
+                 cut: Cut) -> tuple[Plan, Cut]:
+        """A plan by which lanes start all accesses at once, where these are so few.
+
+        Not of few blocks: their text is that of all lengths, which graphs merge.
+        """
         width = self.text.plan_width(plan)
         accesses = -(-reduced // (plan.lanes*width))
         if plan.kind != "rows" or cut.count > 1 or plan.ragged or self.text.stored \
-                or reduced % width or not 0 < accesses <= plan.ahead:
+                or reduced % width or not 0 < accesses <= plan.ahead \
+                or kept*plan.lanes <= MOST_BLOCKS*where.processors*BLOCK:
             return plan, cut
         return replace(plan, ahead=accesses, once=True), cut
 
