@@ -210,7 +210,8 @@ class ReduceLauncher:
         """Whether rows are whole accesses but for their ends, and more than those.
 
         A warp takes both ends at once.  It has to wait for them, so that there must be
-        as many accesses as a lane may have under way; not measured.
+        as many accesses as a lane may have under way: 2 % slower to 10 % faster,
+        benchmarks/notes/memory.md#reductions.
         """
         return self._reduced_loops == 1 and not self.text.stored and \
             plan.codes.count("1") == 1 and "s" not in plan.codes and \
