@@ -11,6 +11,7 @@ from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..scalar.typing.types import Typed
 from ..specs import TypedMap
+from .contract.tile import has_masks
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.native import Part, one_part, with_native
@@ -154,7 +155,7 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
     """Lines for rows that follow one another, none of which is cut.
 
     They may be short: there is nothing else in their loop, and a mask for the last
-    vector.  benchmarks/notes/cpu.md#gathers-of-rows.
+    vector where the processor has masks.  benchmarks/notes/cpu.md#gathers-of-rows.
     """
     extents = [f"n{d}" for d in range(frame.rank)]
     outer, row = [f"k{d}" for d in range(frame.rank - 1)], extents[-1]
@@ -166,7 +167,7 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
         "first = begin", f"row = first // {row}",
         *unravel("row", extents[:-1], outer), *divided.begin_rows(),
         "while first < end:", *indented([
-            *bound, loop("point_between", "0", row, near, masked=True),
+            *bound, loop("point_between", "0", row, near, masked=has_masks()),
             f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]),
         "return"])]
 

@@ -13,7 +13,7 @@ from ..arrays import dtype_of
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
-from ..op.cached_call import SpecCalls
+from ..op.cached_call import ComposedCalls, SpecCalls
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..scalar.language.names import load
@@ -114,6 +114,10 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
     array([30., 10., 30.])
     """
+    calls = _taken(axis) if out is None and type(axis) is int else None
+    made = calls and not keywords and calls.function(x, indices)
+    if made:
+        return made[0]
     if keywords or axis is None or _is_whole(indices):
         return as_numpy("take", x, indices, axis=axis, out=out, **keywords)
     for given, name in ((x, "x"), (indices, "indices")):
@@ -133,7 +137,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     indices = check_range(
         indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of extent "
         f"{rows}", "hold them inside with clip", name="indices")
-    found = gathered(x, indices, axis)
+    found = gathered(x, indices, axis, calls)
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
 
 
@@ -143,8 +147,18 @@ def _is_whole(indices: Any) -> bool:
         isinstance(k, (int, np.integer, list, tuple)) for k in indices))
 
 
-def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
-    """`take` of indices that are known to be in range; others are clamped."""
+@lru_cache(maxsize=128)
+def _taken(axis: int) -> ComposedCalls:
+    """The calls of `take` along an axis that machine code repeats."""
+    return ComposedCalls()
+
+
+def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
+             calls: ComposedCalls | None = None) -> AnyArray:
+    """`take` of indices that are known to be in range; others are clamped.
+
+    `calls` learns how the next call like it is made.
+    """
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
     count = prod(indices.shape)
@@ -156,11 +170,15 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
         indices, "reshape", (count, *(1,) * len(inner)))
     if outer or inner:
         wide = apply_view(wide, "broadcast", (*outer, count, *inner))
-    found = _gather(bool(outer), bool(inner))(
-        x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
-        *(count * after,) * len(outer))
-    return found if whole and line else apply_view(
+    gather = _gather(bool(outer), bool(inner))
+    values = (x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
+              *(count * after,) * len(outer))
+    found = gather(*values)
+    made = found if whole and line else apply_view(
         found, "reshape", (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+    if calls is not None:
+        calls.learn((x, indices), gather.spec, values, made, {1: (-rows, rows)})
+    return made
 
 
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),

@@ -109,7 +109,8 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
     library: Any = exact_library(type(args[tensors[0]])) if tensors else None
     asked, each, quiet = library.questions() if library else ((), (), (None, None))
     pairs = [int(word) for pair in call.pairs for word in pair]
-    sections = [layouts, words, fills, parts, pairs, results, tensors,
+    ranges = [word for one in call.ranges for word in one]
+    sections = [layouts, words, fills, parts, pairs, ranges, results, tensors,
                 *([id(x) for question in some for x in question]
                   for some in (asked, each))]
     starts, at = [], len(ENTRY)
@@ -119,9 +120,9 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
     memory = control + 64*(native.slots + 1) if native.room or native.slots else 0
     head = (stamp, len(args), starts[0], len(words), starts[1], len(fills) // 4,
             starts[2], len(parts) // 3, starts[3], len(call.pairs), starts[4],
-            len(call.results), starts[5], memory, control,
-            8*(native.slots + 1) if memory else 0, len(tensors), starts[6],
-            len(asked), starts[7], len(each), starts[8], *map(id, quiet))
+            len(call.ranges), starts[5], len(call.results), starts[6], memory, control,
+            8*(native.slots + 1) if memory else 0, len(tensors), starts[7],
+            len(asked), starts[8], len(each), starts[9], *map(id, quiet))
     record = struct.pack(f"={at}q", *head, *[w for s in sections for w in s])
     return (record, native, start, tuple([one and one[2] for one in call.results]),
             call.makers, asked, each, quiet, tuple(map(type, args)))

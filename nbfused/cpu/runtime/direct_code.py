@@ -20,7 +20,8 @@ HEAD = (*INTERPRETER, "empty", "none", "array_type", "int_type", "stamp", "varia
 #: An entry's words: how many there are of what, and where it begins.  The last
 #: question about each tensor is asked only where `quiet` does not give `silence`.
 ENTRY = ("stamp", "arguments", "layouts", "words", "words_at", "fills", "fills_at",
-         "parts", "parts_at", "pairs", "pairs_at", "results", "results_at", "room",
+         "parts", "parts_at", "pairs", "pairs_at", "ranges", "ranges_at", "results",
+         "results_at", "room",
          "control", "control_words", "tensors", "tensors_at", "asked", "asked_at",
          "each", "each_at", "quiet", "silence")
 _H = {name: f"head[{k}]" for k, name in enumerate(HEAD)}
@@ -147,6 +148,21 @@ def kernel(a, begin, end):
                 not (r[q + 4] != 0 and distance == 0):
             fits = False
         q += 5
+    q = {e[ranges_at]}
+    for k in range({e[ranges]}):
+        if fits:
+            place, step, low, high = p[r[q]], r[q + 3], r[q + 4], r[q + 5]
+            outside = 0
+            if r[q + 1] == 8:
+                whole = i64_pointer(place)
+                for j in range(r[q + 2]):
+                    outside |= (whole[step*j] < low) | (whole[step*j] >= high)
+            else:
+                short = i32_pointer(place)
+                for j in range(r[q + 2]):
+                    outside |= (short[step*j] < low) | (short[step*j] >= high)
+            fits = outside == 0
+        q += 6
     q = {e[results_at]}
     done = 0
     for k in range({e[results]}):
