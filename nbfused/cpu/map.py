@@ -14,7 +14,7 @@ from ..specs import TypedMap
 from .contract.tile import has_masks
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
-from .runtime.native import Part, one_part, with_native
+from .runtime.native import Part, one_part, shared_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
@@ -23,7 +23,7 @@ from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
 from .text.reuse import is_cheap, is_straight
-from .text.stream import can_stream, streaming_pays, with_streaming
+from .text.stream import can_stream, may_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
@@ -96,10 +96,16 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
             else:
                 launch(block)
 
+        def shared() -> tuple[Part, ...] | None:
+            if streams and may_stream(size, itemsize * len(outputs)):
+                return None
+            return shared_part(entry, arguments, size, row=call.shape[-1],
+                               lead=(first, itemsize) if contiguous else None)
+
         arguments = frame.arguments(call, *sides)
-        alone = one_part(entry, arguments, size) if not serial else \
-            arguments and (Part(entry, arguments, size),)
-        return with_native(start, alone)
+        if serial:
+            return with_native(start, arguments and (Part(entry, arguments, size),))
+        return with_native(start, one_part(entry, arguments, size), shared=shared)
 
     return BindingLauncher(bind)
 

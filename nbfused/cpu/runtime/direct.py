@@ -7,8 +7,8 @@ benchmarks/notes/host.md#what-a-launch-costs.
 
 A function has a list of *entries*, one for each layout of arguments that it was called
 with.  It compares headers with those of each, fills in the words of the kernels as
-`sequence` does, and starts them.  Where no entry fits, or anything is unusual, it calls
-the function in Python instead, which does the same.
+`sequence` does, and starts them.  Where no entry fits, or anything is unusual, as that
+threads sleep, it calls the function in Python instead, which does the same.
 
 Of a tensor of PyTorch the header is what DLPack's C exchange API tells, and PyTorch is
 asked what it does not tell: whether its tape, or anything else, has to see the call.
@@ -31,7 +31,7 @@ from ...support.stamp import STAMP
 from .direct_code import ENTRY, HEAD, POINTERS, WORDS, text
 from .functions import builtin_function, interpreter, possible
 from .headers import header_reader
-from .native import Native, native_of
+from .native import Native, native_of, shared_of
 from .objects import address_of
 
 __all__ = ["DirectCalls", "direct_calls"]
@@ -95,7 +95,7 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
     """The entry for arguments like `args`, with what has to live as long."""
     bind = getattr(call.call.launcher, "bind", None)
     start = bind(call.call.call) if bind else None
-    native = native_of(start)
+    native = native_of(start) or shared_of(start)
     layouts = _layouts(args, call)
     if native is None or layouts is None or native.room > _ROOM or \
             len(call.call.places) > POINTERS:
@@ -119,7 +119,7 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
         at += len(section)
     memory = control + 64*(native.slots + 1) if native.room or native.slots else 0
     head = (stamp, len(args), starts[0], len(words), starts[1], len(fills) // 4,
-            starts[2], len(parts) // 3, starts[3], len(call.pairs), starts[4],
+            starts[2], len(parts) // 4, starts[3], len(call.pairs), starts[4],
             len(call.ranges), starts[5], len(call.results), starts[6], memory, control,
             8*(native.slots + 1) if memory else 0, len(tensors), starts[7],
             len(asked), starts[8], len(each), starts[9], *map(id, quiet))
@@ -195,6 +195,8 @@ def _body(native: Native, call: DirectCall,
             if fill.kind == "pointer":
                 k, more = call.call.places[fill.which]
                 fills += (word, 0, k, more + fill.add)
+            elif fill.kind == "lead":
+                fills += (word, 3, call.call.places[fill.which][0], fill.add)
             elif fill.kind == "number":
                 number = call.call.numbers[fill.which]
                 if isinstance(number, NumberOf):
@@ -209,6 +211,6 @@ def _body(native: Native, call: DirectCall,
                 fills += (word, 2, 0, fill.add + (
                     control if fill.kind == "control" else 0))
         words += struct.unpack(f"={len(own) // 8}q", own)
-        parts += (address_of(part.entry), at, part.units)
+        parts += (address_of(part.entry), at, part.units, int(part.offered))
         counted += part.counts
     return (words, fills, parts, control) if len(words) <= WORDS else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .functions import INTERPRETER
 from .headers import FLAGS
+from .schedule import LINE
 
 __all__ = ["ENTRY", "HEAD", "POINTERS", "WORDS", "text"]
 
@@ -225,18 +226,26 @@ def kernel(a, begin, end):
             w[r[q]] = p[r[q + 2]] + r[q + 3]
         elif r[q + 1] == 1:
             w[r[q]] = n[r[q + 2]]
+        elif r[q + 1] == 3:
+            w[r[q]] = (-p[r[q + 2]] & {line} - 1) >> r[q + 3]
         else:
             w[r[q]] = base + r[q + 3]
         q += 4
     state = called({h[release]}, 0, 0, 0, 0)
     q = {e[parts_at]}
+    ready = True
     for k in range({e[parts]}):
-        called(r[q], address(w) + 8*r[q + 1], 0, r[q + 2], 0)
-        q += 3
+        if ready:
+            answer = called(r[q], address(w) + 8*r[q + 1], 0, r[q + 2], 0)
+            ready = r[q + 3] == 0 or answer == 0
+        q += 4
     called({h[acquire]}, state, 0, 0, 0)
     if memory != 0:
         called({h[free]}, memory, 0, 0, 0)
     called({h[decrement]}, entry, 0, 0, 0)
+    if not ready:
+        called({h[decrement]}, given, 0, 0, 0)
+        return called({h[vectorcall]}, a[5], begin, end, 0)
     return given
 """
 
@@ -244,4 +253,4 @@ def kernel(a, begin, end):
 def text() -> str:
     """The text of the machine code."""
     return _TEXT.format(h=_H, e=_E, pointers=POINTERS, words=WORDS, flags=FLAGS,
-                        first_variable=HEAD.index("variable0"))
+                        line=LINE, first_variable=HEAD.index("variable0"))
