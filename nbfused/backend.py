@@ -204,6 +204,8 @@ class DirectCall:
     pairs
         Two addresses; the distances between them, both exclusive, at which the arrays
         would overlap; whether 0 is allowed.
+    zeros
+        Numbers of the results that are filled with zeros, which are NumPy's.
     ranges
         Arrays of integers that are read first: the call is made if all are in range.
     """
@@ -214,6 +216,7 @@ class DirectCall:
     results: tuple[tuple[int, tuple[int, ...], np.dtype, bool] | None, ...]
     makers: tuple[Callable[[], Any] | None, ...]
     pairs: tuple[tuple[int, int, int, int, bool], ...]
+    zeros: tuple[int, ...] = ()
     ranges: tuple[IntegerRange, ...] = ()
 
 

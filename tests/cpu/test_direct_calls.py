@@ -19,6 +19,9 @@ from nbfused import ops
 from nbfused.cpu.runtime import direct
 from nbfused.cpu.runtime.pool import POOL
 from nbfused.dispatch import direct_call
+from nbfused.scalar.language.names import atomic_add
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Map
 
 RNG = np.random.default_rng(7)
 
@@ -254,6 +257,26 @@ def test_nothing_is_kept_nor_lost():
     tracemalloc.stop()
     after = [sys.getrefcount(o) for o in (x, y, x.dtype, None)]
     assert all(abs(a - b) < 50 for a, b in zip(counts, after, strict=True))
+
+
+def scatter(i, g, total):
+    atomic_add(total, i, g)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_results_that_are_added_to_begin_as_zeros(dtype):
+    spec = Map(parse(scatter), ("element", "element", "scatter"),
+               scatter_shapes=((40,),))
+    i, g = np.array([3, 0, 3]), np.array([1, 2, 4]).astype(dtype)
+    nf.dispatch.execute(spec, (i, g))
+    call, count = calls_of(spec, (i, g))
+    for _ in range(4):
+        np.full(40, 7, dtype)  # memory that comes next
+        (found,) = call(i, g)
+        np.testing.assert_array_equal(np.flatnonzero(found), [0, 3])
+        assert found[[0, 3]].tolist() == [2, 5]
+        assert found.dtype == dtype
+    assert count[0] == 1
 
 
 @pytest.fixture

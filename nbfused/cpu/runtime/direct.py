@@ -163,15 +163,17 @@ def _describes(x: Any) -> int | None:
 def _results(call: DirectCall) -> list[int] | None:
     """The words of results: pointer, dtype, dimensions, order, extents of an array.
 
-    Of a tensor pointer, what makes it, -1, and the function that tells its address.
+    The order is 1 of Fortran's, and 2 more where the array is filled with zeros.  Of a
+    tensor pointer, what makes it, -1, and the function that tells its address.
     """
     found: list[int] = []
-    for one, make in zip(call.results, call.makers, strict=True):
+    for k, (one, make) in enumerate(zip(call.results, call.makers, strict=True)):
         if one is None:
             found += (-1, 0, 0, 0)
         elif make is None:
             pointer, shape, dtype, fortran = one
-            found += (pointer, id(dtype), len(shape), int(fortran), *shape)
+            found += (pointer, id(dtype), len(shape),
+                      int(fortran) | 2*(k in call.zeros), *shape)
         else:
             function = _describes(make())
             if function is None:

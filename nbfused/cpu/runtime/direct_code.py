@@ -16,8 +16,8 @@ __all__ = ["ENTRY", "HEAD", "POINTERS", "WORDS", "text"]
 WORDS, POINTERS = 512, 32
 
 #: The function's own words: first those of `interpreter`, then these.
-HEAD = (*INTERPRETER, "empty", "none", "array_type", "int_type", "stamp", "variable0",
-        "variable1")
+HEAD = (*INTERPRETER, "empty", "zeros", "none", "array_type", "int_type", "stamp",
+        "variable0", "variable1")
 #: An entry's words: how many there are of what, and where it begins.  The last
 #: question about each tensor is asked only where `quiet` does not give `silence`.
 ENTRY = ("stamp", "arguments", "layouts", "words", "words_at", "fills", "fills_at",
@@ -173,8 +173,9 @@ def kernel(a, begin, end):
                 made[k] = called({h[call]}, r[q + 1], 0, 0, 0)
             else:
                 called({h[increment]}, r[q + 1], 0, 0, 0)
-                made[k] = called({h[empty]}, r[q + 2], address(r) + 8*(q + 4), r[q + 1],
-                                 r[q + 3])
+                make = {h[zeros]} if r[q + 3] & 2 else {h[empty]}
+                made[k] = called(make, r[q + 2], address(r) + 8*(q + 4), r[q + 1],
+                                 r[q + 3] & 1)
             fits = made[k] != 0
             if fits and r[q + 2] < 0:
                 fits = called(r[q + 3], made[k], address(t), 0, 0) & 0xffffffff == 0

@@ -1,4 +1,4 @@
-"""Streaming stores as LLVM intrinsics for generated text."""
+"""Copies of memory as LLVM intrinsics for generated text."""
 
 from __future__ import annotations
 
@@ -60,6 +60,47 @@ def order_stores(typing: Any) -> Any:
     return types.void(), codegen
 
 
+#: Bytes of the vectors that `copy_bytes` moves; the first also moves what is longer.
+_VECTORS = (32, 16, 8, 4, 2, 1)
+
+
+@intrinsic
+def copy_bytes(typing: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy some bytes to other memory: by vectors of which the last two overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        to, origin, size = values
+        leave = builder.append_basic_block("copied")
+        for width in _VECTORS:
+            fits, less = (builder.append_basic_block(f"{name}{width}")
+                          for name in ("copy", "below"))
+            builder.cbranch(builder.icmp_signed(">=", size, _I64(width)), fits, less)
+            builder.position_at_end(fits)
+            last = builder.sub(size, _I64(width))
+            if width == _VECTORS[0]:
+                with cgutils.for_range_slice(builder, _I64(0), last, _I64(width),
+                                             inc=True) as (at, _):
+                    _move(builder, to, origin, at, width)
+            else:
+                _move(builder, to, origin, _I64(0), width)
+            _move(builder, to, origin, last, width)
+            builder.branch(leave)
+            builder.position_at_end(less)
+        builder.branch(leave)
+        builder.position_at_end(leave)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+def _move(builder: Any, to: Any, origin: Any, at: Any, width: int) -> None:
+    """Move a vector of any alignment."""
+    pointer = ir.IntType(8*width).as_pointer() if width <= 8 else ir.VectorType(
+        _I32, width // 4).as_pointer()
+    vector = builder.load(builder.inttoptr(builder.add(origin, at), pointer), align=1)
+    builder.store(vector, builder.inttoptr(builder.add(to, at), pointer), align=1)
+
+
 @intrinsic
 def address(typing: Any, pointer: Any) -> Any:
     """Convert a pointer to an address."""
@@ -84,4 +125,5 @@ def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 STREAMS: dict[str, Any] = {"stream": stream, "order_stores": order_stores,
-                           "address": address, "enter": enter}
+                           "copy_bytes": copy_bytes, "address": address,
+                           "enter": enter}
