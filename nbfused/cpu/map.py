@@ -143,8 +143,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
             row = f"n{frame.rank - 1}"
             whole = _whole_rows(frame, divided, unit, copy("0", row) or [
                 loop("point_between", "0", row, near, masked=has_masks())])
-        run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
-               *indented(run)]
+        run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,

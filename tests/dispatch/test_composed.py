@@ -1,4 +1,4 @@
-"""Functions of views and a launch that machine code repeats: `take`.
+"""Functions of views and a launch that machine code repeats: gathers.
 
 Oracle: NumPy.
 """
@@ -50,6 +50,42 @@ def test_elements_of_any_dtype(dtype):
     x = (RNG.normal(size=(7, 6)) * 3).astype(np.dtype(dtype))
     indices = np.array([3, -7, 6])
     np.testing.assert_array_equal(repeated(x, indices, 0), x[indices])
+
+
+@pytest.mark.parametrize(("shape", "count", "axis"), [
+    ((9, 5), 4, 0), ((3, 9), 4, -1), ((3, 9, 5), 7, 1), ((9,), 20, 0),
+    ((2, 3, 9), 1, 2), ((9, 1, 2), 5, 0), ((2, 9, 70), 3, -2)], ids=str)
+@pytest.mark.parametrize("integer", ["int32", "int64"])
+def test_lines_are_repeated(shape, count, axis, integer):
+    x = RNG.normal(size=shape).astype(np.float32)
+    wanted = [*shape]
+    wanted[axis] = count
+    indices = RNG.integers(-9, 9, wanted).astype(integer)
+    expected = np.take_along_axis(x, indices, axis)
+    for _ in range(2):
+        found = nf.ops.take_along_axis(x, indices, axis)
+        np.testing.assert_array_equal(found, expected)
+        assert found.strides == expected.strides
+    (again,) = indexing._taken_along(axis).function(x, indices)
+    np.testing.assert_array_equal(again, expected)
+    indices[(0,) * len(shape)] = 9
+    assert indexing._taken_along(axis).function(x, indices) is None
+    with pytest.raises(IndexError, match=r"take_along_axis: .* got 9"):
+        nf.ops.take_along_axis(x, indices, axis)
+
+
+@pytest.mark.parametrize(("shape", "wanted", "axis"), [
+    ((1, 9, 5), (4, 2, 1), 1), ((3, 9), (1, 4), 1), ((9, 1), (2, 6), 0),
+    ((2, 1, 9), (1, 3, 4), 2), ((0, 9), (1, 4), 1), ((3, 9), (3, 0), 1)], ids=str)
+def test_lines_of_other_extents(shape, wanted, axis):
+    x, indices = RNG.normal(size=shape), RNG.integers(-9, 9, wanted)
+    others = np.broadcast_shapes(*(s[:axis] + s[axis + 1:] for s in (shape, wanted)))
+    whole = [np.broadcast_to(given, (*others[:axis], given.shape[axis], *others[axis:]))
+             for given in (x, indices)]
+    for _ in range(3):
+        for given in ((x, indices), (np.asfortranarray(x), indices[::-1][::-1])):
+            np.testing.assert_array_equal(nf.ops.take_along_axis(*given, axis),
+                                          np.take_along_axis(*whole, axis))
 
 
 def test_layouts_are_told_apart():
