@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..scalar.typing.types import Typed
 from ..specs import TypedMap
 from .contract.tile import has_masks
-from .map_copies import copy_lines
+from .map_copies import RowCopy, copy_loops, row_copy
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.native import Part, one_part, shared_part, with_native
@@ -134,15 +133,13 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         points += more
         between = _run("point_between", used, serial, costly)
         unit, near = _unit_strides(frame, used)
-        copy = partial(copy_lines, divided, inside, outputs[0])
+        copy = row_copy(divided, inside, outputs[0])
         if not serial and unit:
-            between = [f"if {unit}:", *indented(copy("j0", "j1") or [
+            between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),
                 "else:", *indented(between)]
         if not serial and frame.rank > 1:
-            row = f"n{frame.rank - 1}"
-            whole = _whole_rows(frame, divided, unit, copy("0", row) or [
-                loop("point_between", "0", row, near, masked=has_masks())])
+            whole = _whole_rows(frame, divided, unit, near, copy)
         run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
@@ -161,13 +158,12 @@ def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
             ["1" if name in inner else name for name in names])
 
 
-def _whole_rows(frame: Frame, divided: Divided, unit: str, run: Sequence[str],
-                ) -> list[str]:
+def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
+                copy: RowCopy | None) -> list[str]:
     """Lines for rows that follow one another, none of which is cut.
 
-    They may be short: there is nothing else in their loop than `run`, and a mask for
-    the last vector where the processor has masks.
-    benchmarks/notes/cpu.md#gathers-of-rows.
+    They may be short: there is nothing else in their loop, and a mask for the last
+    vector where the processor has masks.  benchmarks/notes/cpu.md#gathers-of-rows.
     """
     extents = [f"n{d}" for d in range(frame.rank)]
     outer, row = [f"k{d}" for d in range(frame.rank - 1)], extents[-1]
@@ -175,12 +171,13 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, run: Sequence[str],
              *[unit]*bool(unit), divided.whole(row)]
     bound = [line for o in frame.operands if o.code != "r"
              for line in o.bind(offset(o, outer))]
+    step = [f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]
+    loops = copy_loops(copy, frame, [*bound], step) if copy else [
+        "while first < end:", *indented([*bound, loop(
+            "point_between", "0", row, near, masked=has_masks()), *step])]
     return [f"if {' and '.join(whole)}:", *indented([
         "first = begin", f"row = first // {row}",
-        *unravel("row", extents[:-1], outer), *divided.begin_rows(),
-        "while first < end:", *indented([
-            *bound, *run,
-            f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]),
+        *unravel("row", extents[:-1], outer), *divided.begin_rows(), *loops,
         "return"])]
 
 

@@ -349,3 +349,13 @@ def test_rows_that_threads_cut():
     for indices in ([3], [0, -1], [2, 2, 1, -4, 0]):
         np.testing.assert_array_equal(nf.ops.take(table, np.array(indices)),
                                       table[indices])
+
+
+@pytest.mark.parametrize("count", [1023, 1024, 1055, 1056, 5000, 70_001])
+@pytest.mark.parametrize("columns", [2, 5, 64, 65])
+def test_rows_that_are_fetched_ahead(columns, count):
+    rng = np.random.default_rng(count)
+    table = rng.normal(size=(20_000, columns)).astype("f4")
+    indices = rng.integers(-20_000, 20_000, count)
+    for given in (indices, np.repeat(indices, 2)[::2], indices.astype("i4")):
+        np.testing.assert_array_equal(nf.ops.take(table, given), table[indices])

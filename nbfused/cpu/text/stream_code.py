@@ -64,14 +64,18 @@ def order_stores(typing: Any) -> Any:
 _VECTORS = (32, 16, 8, 4, 2, 1)
 
 
-@intrinsic
-def copy_bytes(typing: Any, target: Any, source: Any, size: Any) -> Any:
-    """Copy some bytes to other memory: by vectors of which the last two overlap."""
+@intrinsic(prefer_literal=True)
+def copy_bytes(typing: Any, target: Any, source: Any, size: Any, widest: Any) -> Any:
+    """Copy some bytes to other memory: by vectors of which the last two overlap.
+
+    With `widest`, one of `_VECTORS`, there are less than twice as many, or it is the
+    first of them.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        to, origin, size = values
+        to, origin, size = values[:3]
         leave = builder.append_basic_block("copied")
-        for width in _VECTORS:
+        for width in _VECTORS[_VECTORS.index(widest.literal_value):]:
             fits, less = (builder.append_basic_block(f"{name}{width}")
                           for name in ("copy", "below"))
             builder.cbranch(builder.icmp_signed(">=", size, _I64(width)), fits, less)
@@ -90,7 +94,24 @@ def copy_bytes(typing: Any, target: Any, source: Any, size: Any) -> Any:
         builder.position_at_end(leave)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), codegen
+    return types.void(types.int64, types.int64, types.int64, widest), codegen
+
+
+@intrinsic
+def prefetch(typing: Any, place: Any) -> Any:
+    """Fetch the cache line of an address, which may be any."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, _I32, _I32, _I32])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(
+            builder.module, kind, name)
+        builder.call(function, [builder.inttoptr(values[0], pointer), _I32(0), _I32(3),
+                                _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
 
 
 def _move(builder: Any, to: Any, origin: Any, at: Any, width: int) -> None:
@@ -125,5 +146,5 @@ def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 STREAMS: dict[str, Any] = {"stream": stream, "order_stores": order_stores,
-                           "copy_bytes": copy_bytes, "address": address,
-                           "enter": enter}
+                           "copy_bytes": copy_bytes, "prefetch": prefetch,
+                           "address": address, "enter": enter}
