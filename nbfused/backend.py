@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .scalar.typing.types import Type
     from .specs import Spec
 
-__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Foreseen", "Launcher",
-           "Native",
-           "NativeBackend", "NativeKernel", "NativeModule", "NumberOf", "SequenceStart",
-           "SequencedCall", "SequencedExchange", "Signature", "Start", "builder"]
+__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Foreseen",
+           "IntegerRange", "Launcher", "Native", "NativeBackend", "NativeKernel",
+           "NativeModule", "NumberOf", "SequenceStart", "SequencedCall",
+           "SequencedExchange", "Signature", "Start", "builder"]
 
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]
@@ -204,6 +204,10 @@ class DirectCall:
     pairs
         Two addresses; the distances between them, both exclusive, at which the arrays
         would overlap; whether 0 is allowed.
+    zeros
+        Numbers of the results that are filled with zeros, which are NumPy's.
+    ranges
+        Arrays of integers that are read first: the call is made if all are in range.
     """
 
     call: SequencedCall
@@ -212,6 +216,31 @@ class DirectCall:
     results: tuple[tuple[int, tuple[int, ...], np.dtype, bool] | None, ...]
     makers: tuple[Callable[[], Any] | None, ...]
     pairs: tuple[tuple[int, int, int, int, bool], ...]
+    zeros: tuple[int, ...] = ()
+    ranges: tuple[IntegerRange, ...] = ()
+
+
+class IntegerRange(NamedTuple):
+    """A range check of an array of integers, before a direct call.
+
+    Attributes
+    ----------
+    address
+        Which address of the call it has.
+    itemsize
+        Bytes of an integer, 4 or 8; it is signed, or none is negative by `low`.
+    size, step
+        Number of elements, and the distance between them in elements.
+    low, high
+        They are in ``[low, high)``.
+    """
+
+    address: int
+    itemsize: int
+    size: int
+    step: int
+    low: int
+    high: int
 
 
 class Direct(Protocol):

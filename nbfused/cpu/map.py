@@ -11,9 +11,11 @@ from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..scalar.typing.types import Typed
 from ..specs import TypedMap
+from .contract.tile import has_masks
+from .map_copies import RowCopy, copy_loops, row_copy
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
-from .runtime.native import Part, one_part, with_native
+from .runtime.native import Part, one_part, shared_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
@@ -22,7 +24,7 @@ from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
 from .text.reuse import is_cheap, is_straight
-from .text.stream import can_stream, streaming_pays, with_streaming
+from .text.stream import can_stream, may_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
@@ -95,10 +97,16 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
             else:
                 launch(block)
 
+        def shared() -> tuple[Part, ...] | None:
+            if streams and may_stream(size, itemsize * len(outputs)):
+                return None
+            return shared_part(entry, arguments, size, row=call.shape[-1],
+                               lead=(first, itemsize) if contiguous else None)
+
         arguments = frame.arguments(call, *sides)
-        alone = one_part(entry, arguments, size) if not serial else \
-            arguments and (Part(entry, arguments, size),)
-        return with_native(start, alone)
+        if serial:
+            return with_native(start, arguments and (Part(entry, arguments, size),))
+        return with_native(start, one_part(entry, arguments, size), shared=shared)
 
     return BindingLauncher(bind)
 
@@ -125,13 +133,14 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         points += more
         between = _run("point_between", used, serial, costly)
         unit, near = _unit_strides(frame, used)
+        copy = row_copy(divided, inside, outputs[0])
         if not serial and unit:
-            between = [f"if {unit}:", f"    {loop('point_between', 'j0', 'j1', near)}",
-                       "else:", *indented(between)]
+            between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
+                loop("point_between", "j0", "j1", near)]),
+                "else:", *indented(between)]
         if not serial and frame.rank > 1:
-            whole = _whole_rows(frame, divided, unit, near)
-        run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
-               *indented(run)]
+            whole = _whole_rows(frame, divided, unit, near, copy)
+        run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
@@ -150,11 +159,11 @@ def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
-                ) -> list[str]:
+                copy: RowCopy | None) -> list[str]:
     """Lines for rows that follow one another, none of which is cut.
 
     They may be short: there is nothing else in their loop, and a mask for the last
-    vector.  benchmarks/notes/cpu.md#gathers-of-rows.
+    vector where the processor has masks.  benchmarks/notes/cpu.md#gathers-of-rows.
     """
     extents = [f"n{d}" for d in range(frame.rank)]
     outer, row = [f"k{d}" for d in range(frame.rank - 1)], extents[-1]
@@ -162,12 +171,13 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
              *[unit]*bool(unit), divided.whole(row)]
     bound = [line for o in frame.operands if o.code != "r"
              for line in o.bind(offset(o, outer))]
+    step = [f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]
+    loops = copy_loops(copy, frame, [*bound], step) if copy else [
+        "while first < end:", *indented([*bound, loop(
+            "point_between", "0", row, near, masked=has_masks()), *step])]
     return [f"if {' and '.join(whole)}:", *indented([
         "first = begin", f"row = first // {row}",
-        *unravel("row", extents[:-1], outer), *divided.begin_rows(),
-        "while first < end:", *indented([
-            *bound, loop("point_between", "0", row, near, masked=True),
-            f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]),
+        *unravel("row", extents[:-1], outer), *divided.begin_rows(), *loops,
         "return"])]
 
 

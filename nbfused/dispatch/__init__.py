@@ -24,8 +24,8 @@ launcher.  What repeats is planned once.
 =============== ========================================================================
 """
 
-from .direct import direct_call
+from .direct import ComposedCalls, direct_call
 from .execute import execute
 from .launches import trace_launches
 
-__all__ = ["direct_call", "execute", "trace_launches"]
+__all__ = ["ComposedCalls", "direct_call", "execute", "trace_launches"]

@@ -151,13 +151,19 @@ class PreparedCall:
     def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
         """Run the first call, in which a launcher may measure, then bind it."""
         made = self.start(pointers, scalars)
-        if self._launcher is not None:
-            start = self._start = self.bound = bind(self._launcher, self._call)
-            if self._plain and self._news:
-                self.new = self._news[0][1]
-            elif self._plain:
-                self.start = self._bound_start(start)  # type: ignore[method-assign]
+        for one in (self, *(clear for _, clear in self._clears)):
+            one._bind()
         return made
+
+    def _bind(self) -> None:
+        """Bind the launcher, and choose what calls by it."""
+        if self._launcher is None:
+            return
+        start = self._start = self.bound = bind(self._launcher, self._call)
+        if self._plain and self._news:
+            self.new = self._news[0][1]
+        elif self._plain:
+            self.start = self._bound_start(start)  # type: ignore[method-assign]
 
     def _bound_start(self, start: Start) -> Callable[..., Sequence[Any]]:
         """A faster `start` for calls that only launch."""
@@ -257,9 +263,12 @@ class PreparedCall:
         """
         count = self._first + len(self.outputs)
         orders = [_order(result) for result in self._results]
-        if not self._launcher or self._clears or self.streams or None in orders:
+        cleared = tuple([at - self._first for at, _ in self._clears])
+        if not self._launcher or self.streams or None in orders or not all(
+                self.place.library is NUMPY and k in self.makers for k in cleared):
             return None
-        (call,) = self.sequenced([(k, 0) for k in range(count)], numbers, ())
+        *_, call = self.sequenced([(k, 0) for k in range(count)], numbers,
+                                  ((0, 0, 0),)*count)
         makers: tuple[Callable[[], Any] | None, ...] = tuple([
             None if self.place.library is NUMPY else self.makers.get(k)
             for k in range(len(self._results))])
@@ -270,7 +279,8 @@ class PreparedCall:
                 (self._first + k, result.shape, result.dtype, bool(order))
                 if k in self.makers else None
                 for k, (result, order) in enumerate(
-                    zip(self._results, orders, strict=True))]), makers, self.pairs)
+                    zip(self._results, orders, strict=True))]), makers, self.pairs,
+            zeros=cleared)
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else

@@ -23,7 +23,7 @@ from ..autograd.nodes import NUMBERS, SpecNode
 from ..autograd.recording import RECORDING
 from ..autograd.tape import IN_GRAPH, WEAK, wrapped
 from ..autograd.versions import note_write
-from ..dispatch import direct_call
+from ..dispatch import ComposedCalls, direct_call
 from ..dispatch.views import cached_view
 from ..errors import KernelTypeError
 from ..scalar.typing.python_numbers import number_type
@@ -31,7 +31,7 @@ from ..specs import Spec, View
 from ..support.generated import compiled
 from .base import output_tuple, raise_named
 
-__all__ = ["CachedCall", "SpecCalls", "fast_calls", "view_of"]
+__all__ = ["CachedCall", "ComposedCalls", "SpecCalls", "fast_calls", "view_of"]
 
 Call = Callable[..., Any]
 
@@ -264,13 +264,13 @@ class SpecCalls:
     Parameters
     ----------
     spec
-        What is called.
+        What is called; an attribute too.
     name, names
         What messages call the op and its arguments.
     """
 
     def __init__(self, spec: Spec, name: str, names: tuple[str, ...]) -> None:
-        self._spec, self._name, self._names = spec, name, names
+        self.spec, self._name, self._names = spec, name, names
         self._known: dict[tuple[type, ...], CachedCall] = {}
 
     def __call__(self, *values: Any) -> Any:
@@ -278,8 +278,8 @@ class SpecCalls:
         key = tuple(map(type, values))
         found = self._known.get(key)
         if found is None:
-            made = apply(self._spec, values, names=self._names)[0]
-            self._known[key] = CachedCall(self._spec, values, None, self._name,
+            made = apply(self.spec, values, names=self._names)[0]
+            self._known[key] = CachedCall(self.spec, values, None, self._name,
                                           self._names)
             return made
         return found(values, None)

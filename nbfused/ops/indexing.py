@@ -13,7 +13,7 @@ from ..arrays import dtype_of
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
-from ..op.cached_call import SpecCalls
+from ..op.cached_call import ComposedCalls, SpecCalls
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..scalar.language.names import load
@@ -23,7 +23,7 @@ from ..specs.base import Shape
 from ..specs.shapes import names_only_element, normalize_axis
 from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
-from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
+from .shapes import apply_view, checked_shape, reshape
 
 __all__ = ["embedding", "getitem", "take", "take_along_axis"]
 
@@ -114,6 +114,10 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
     array([30., 10., 30.])
     """
+    calls = _taken(axis) if out is None and type(axis) is int else None
+    made = calls and not keywords and calls.function(x, indices)
+    if made:
+        return made[0]
     if keywords or axis is None or _is_whole(indices):
         return as_numpy("take", x, indices, axis=axis, out=out, **keywords)
     for given, name in ((x, "x"), (indices, "indices")):
@@ -133,7 +137,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     indices = check_range(
         indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of extent "
         f"{rows}", "hold them inside with clip", name="indices")
-    found = gathered(x, indices, axis)
+    found = gathered(x, indices, axis, calls)
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
 
 
@@ -143,8 +147,18 @@ def _is_whole(indices: Any) -> bool:
         isinstance(k, (int, np.integer, list, tuple)) for k in indices))
 
 
-def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
-    """`take` of indices that are known to be in range; others are clamped."""
+@lru_cache(maxsize=128)
+def _taken(axis: int) -> ComposedCalls:
+    """The calls of `take` along an axis that machine code repeats."""
+    return ComposedCalls()
+
+
+def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
+             calls: ComposedCalls | None = None) -> AnyArray:
+    """`take` of indices that are known to be in range; others are clamped.
+
+    `calls` learns how the next call like it is made.
+    """
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
     count = prod(indices.shape)
@@ -156,11 +170,15 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
         indices, "reshape", (count, *(1,) * len(inner)))
     if outer or inner:
         wide = apply_view(wide, "broadcast", (*outer, count, *inner))
-    found = _gather(bool(outer), bool(inner))(
-        x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
-        *(count * after,) * len(outer))
-    return found if whole and line else apply_view(
+    gather = _gather(bool(outer), bool(inner))
+    values = (x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
+              *(count * after,) * len(outer))
+    found = gather(*values)
+    made = found if whole and line else apply_view(
         found, "reshape", (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+    if calls is not None:
+        calls.learn((x, indices), gather.spec, values, made, {1: (-rows, rows)})
+    return made
 
 
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
@@ -200,6 +218,10 @@ def take_along_axis(x: AnyArray, indices: AnyArray,
     array([[1., 3.],
            [2., 5.]])
     """
+    calls = _taken_along(axis) if type(axis) is int else None
+    made = calls and calls.function(x, indices)
+    if made:
+        return made[0]
     for given, name in ((x, "x"), (indices, "indices")):
         check_array(given, "take_along_axis", name)
     if axis is None:
@@ -216,24 +238,45 @@ def take_along_axis(x: AnyArray, indices: AnyArray,
     indices = check_range(
         indices, -rows, rows, f"take_along_axis: 'indices' out of range for axis {axis}"
         f" of extent {rows}", "hold them inside with clip", name="indices")
-    return _take_lines(x, indices, axis=axis)
+    return _take_lines(x, indices, axis, calls)
+
+
+@lru_cache(maxsize=128)
+def _taken_along(axis: int) -> ComposedCalls:
+    """The calls of `take_along_axis` along an axis that machine code repeats."""
+    return ComposedCalls()
 
 
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
     Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))))
-def _take_lines(x: AnyArray, indices: AnyArray, axis: int) -> AnyArray:
-    """`take_along_axis` at indices that are known to be in range."""
+def _take_lines(x: AnyArray, indices: AnyArray, axis: int,
+                calls: ComposedCalls | None = None) -> AnyArray:
+    """`take_along_axis` at indices that are known to be in range.
+
+    `calls` learns how the next call like it is made.
+    """
     shape, wanted = tuple(x.shape), tuple(indices.shape)
     rows, count = shape[axis], wanted[axis]
     others = np.broadcast_shapes(*(s[:axis] + s[axis + 1:] for s in (shape, wanted)))
-    order = (*(k for k in range(len(shape)) if k != axis), axis)
-    table, index = (reshape(broadcast_to(transpose(given, order), (*others, extent)),
-                            (-1, extent) if prod(others) and extent else
-                            (prod(others), extent))
-                    for given, extent in ((x, rows), (indices, count)))
-    flat = _gather(True, False)(table, index, rows, count)
-    back = tuple(order.index(k) for k in range(len(shape)))
-    return transpose(reshape(flat, (*others, count)), back)
+    before, after = prod(others[:axis]), prod(others[axis:])
+    outer, inner = (before,) * bool(before != 1), (after,) * bool(after != 1)
+    table, places = (
+        _viewed(given, (*others[:axis], extent, *others[axis:]),
+                (*outer, extent, *inner))
+        for given, extent in ((x, rows), (indices, count)))
+    gather = _gather(bool(outer), bool(inner))
+    values = table, places, *inner, rows, *(count * after,) * len(outer)
+    made = _viewed(gather(*values), (*outer, count, *inner),
+                   (*others[:axis], count, *others[axis:]))
+    if calls is not None:
+        calls.learn((x, indices), gather.spec, values, made, {1: (-rows, rows)})
+    return made
+
+
+def _viewed(x: AnyArray, whole: Shape, shape: Shape) -> AnyArray:
+    """An array that is broadcast to one shape, then has another one."""
+    wide = x if tuple(x.shape) == whole else apply_view(x, "broadcast", whole)
+    return wide if whole == shape else apply_view(wide, "reshape", shape)
 
 
 @op(lambda table, indices: table[indices],

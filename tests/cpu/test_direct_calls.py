@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 import tracemalloc
 
 import numpy as np
@@ -16,7 +17,11 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.cpu.runtime import direct
+from nbfused.cpu.runtime.pool import POOL
 from nbfused.dispatch import direct_call
+from nbfused.scalar.language.names import atomic_add
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Map
 
 RNG = np.random.default_rng(7)
 
@@ -252,6 +257,93 @@ def test_nothing_is_kept_nor_lost():
     tracemalloc.stop()
     after = [sys.getrefcount(o) for o in (x, y, x.dtype, None)]
     assert all(abs(a - b) < 50 for a, b in zip(counts, after, strict=True))
+
+
+def scatter(i, g, total):
+    atomic_add(total, i, g)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_results_that_are_added_to_begin_as_zeros(dtype):
+    spec = Map(parse(scatter), ("element", "element", "scatter"),
+               scatter_shapes=((40,),))
+    i, g = np.array([3, 0, 3]), np.array([1, 2, 4]).astype(dtype)
+    nf.dispatch.execute(spec, (i, g))
+    call, count = calls_of(spec, (i, g))
+    for _ in range(4):
+        np.full(40, 7, dtype)  # memory that comes next
+        (found,) = call(i, g)
+        np.testing.assert_array_equal(np.flatnonzero(found), [0, 3])
+        assert found[[0, 3]].tolist() == [2, 5]
+        assert found.dtype == dtype
+    assert count[0] == 1
+
+
+@pytest.fixture
+def two_threads():
+    """Two threads, whose helper lingers: it has just worked."""
+    with nf.config.override(num_threads=2):
+        yield
+
+
+def lingering():
+    """Wake the helper, if it sleeps."""
+    x = np.ones(1 << 17, np.float32)
+    ops.add(x, x)
+
+
+#: Sizes whose last piece would be short, or gone, after a lead.
+@pytest.mark.parametrize("size", [1 << 16, (1 << 16) + 1, 70_001, 16 * 4160 + 3])
+@pytest.mark.parametrize("shift", [0, 1, 5, 15])
+def test_threads_share_a_call(two_threads, size, shift):
+    x, y = RNG.normal(size=(2, size + 16)).astype("f4")[:, shift:shift + size]
+    expected, out = x + y, np.zeros(size + 32, "f4")
+    for target in (None, out[shift:shift + size]):
+        call, count = add_call(x, y, out=target)
+        given = () if target is None else (target,)
+        for _ in range(20):
+            lingering()
+            (found,) = call(*given, x, y)
+            np.testing.assert_array_equal(target if found is None else found, expected)
+        # A helper may have slept, or the caller moved.
+        assert count[0] < 20 or not POOL._team.patient
+    assert not out[:shift].any()
+    assert not out[shift + size:].any()
+    call(x, x, y)  # each element once
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_threads_that_sleep_are_woken(two_threads):
+    x, y = RNG.normal(size=(2, 1 << 17))
+    call, count = add_call(x, y)
+    call(x, y)
+    for _ in range(3):
+        time.sleep(0.05)
+        before = count[0]
+        np.testing.assert_array_equal(call(x, y)[0], x + y)
+        assert count[0] == before + 1
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f2", "f8"])
+def test_threads_share_rows_and_sums(two_threads, dtype):
+    x = RNG.integers(-3, 4, size=(701, 301)).astype(dtype)
+    for _ in range(5):
+        np.testing.assert_array_equal(ops.sum(x, axis=1), x.sum(1))
+        np.testing.assert_array_equal(ops.sum(x), x.sum())
+        np.testing.assert_array_equal(ops.max(x, axis=0), x.max(0))
+        np.testing.assert_array_equal(ops.add(x[:, ::2], x[:1, :151]),
+                                      x[:, ::2] + x[:1, :151])
+        np.testing.assert_array_equal(ops.take(x, np.arange(-300, 301)),
+                                      x[np.arange(-300, 301)])
+
+
+def test_numbers_of_threads_are_looked_at_again():
+    x = RNG.normal(size=1 << 17)
+    call, _ = add_call(x, x)
+    for threads in (1, 2, 3, 2):
+        with nf.config.override(num_threads=threads):
+            for _ in range(3):
+                np.testing.assert_array_equal(call(x, x)[0], x + x)
 
 
 def test_wrong_arguments_come_to_python():

@@ -326,3 +326,36 @@ def _sum_of(names):
     text = f"def total({', '.join(names)}):\n    return {' + '.join(names)}\n"
     exec(text, namespace)
     return namespace["total"]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f2", "bfloat16", "f4", "c8", "c16"])
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 65, 130])
+def test_rows_are_copied_as_bytes(dtype, columns):
+    rng = np.random.default_rng(columns)
+    size = 12 * columns * np.dtype(dtype).itemsize
+    table = rng.integers(0, 256, size, np.uint8).view(dtype).reshape(12, columns)
+    indices = rng.integers(-12, 12, 9)
+    for given in (table, table[::-1]):
+        found = nf.ops.take(given, indices)
+        np.testing.assert_array_equal(found.view(np.uint8),  # NaNs as they are
+                                      given[indices].view(np.uint8))
+    cube = np.ascontiguousarray(np.broadcast_to(table, (3, *table.shape)))
+    np.testing.assert_array_equal(nf.ops.take(cube, indices, 1).view(np.uint8),
+                                  np.take(cube, indices, 1).view(np.uint8))
+
+
+def test_rows_that_threads_cut():
+    table = np.random.default_rng(0).normal(size=(4, 200_003)).astype("f4")
+    for indices in ([3], [0, -1], [2, 2, 1, -4, 0]):
+        np.testing.assert_array_equal(nf.ops.take(table, np.array(indices)),
+                                      table[indices])
+
+
+@pytest.mark.parametrize("count", [1023, 1024, 1055, 1056, 5000, 70_001])
+@pytest.mark.parametrize("columns", [2, 5, 64, 65])
+def test_rows_that_are_fetched_ahead(columns, count):
+    rng = np.random.default_rng(count)
+    table = rng.normal(size=(20_000, columns)).astype("f4")
+    indices = rng.integers(-20_000, 20_000, count)
+    for given in (indices, np.repeat(indices, 2)[::2], indices.astype("i4")):
+        np.testing.assert_array_equal(nf.ops.take(table, given), table[indices])

@@ -64,7 +64,7 @@ def test_calls_that_are_prepared_try_again(monkeypatch, op):
         return x + 1.0
 
     # Machine code allocates by itself, and calls Python where there is no memory.
-    monkeypatch.setattr("nbfused.dispatch.direct._READABLE", frozenset())
+    monkeypatch.setattr("nbfused.dispatch.direct.calls._READABLE", frozenset())
     function = one if op == "one" else both
     missing, freed = [], []
     whole = type(NUMPY).maker

@@ -7,8 +7,8 @@ benchmarks/notes/host.md#what-a-launch-costs.
 
 A function has a list of *entries*, one for each layout of arguments that it was called
 with.  It compares headers with those of each, fills in the words of the kernels as
-`sequence` does, and starts them.  Where no entry fits, or anything is unusual, it calls
-the function in Python instead, which does the same.
+`sequence` does, and starts them.  Where no entry fits, or anything is unusual, as that
+threads sleep, it calls the function in Python instead, which does the same.
 
 Of a tensor of PyTorch the header is what DLPack's C exchange API tells, and PyTorch is
 asked what it does not tell: whether its tape, or anything else, has to see the call.
@@ -31,7 +31,7 @@ from ...support.stamp import STAMP
 from .direct_code import ENTRY, HEAD, POINTERS, WORDS, text
 from .functions import builtin_function, interpreter, possible
 from .headers import header_reader
-from .native import Native, native_of
+from .native import Native, native_of, shared_of
 from .objects import address_of
 
 __all__ = ["DirectCalls", "direct_calls"]
@@ -95,7 +95,7 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
     """The entry for arguments like `args`, with what has to live as long."""
     bind = getattr(call.call.launcher, "bind", None)
     start = bind(call.call.call) if bind else None
-    native = native_of(start)
+    native = native_of(start) or shared_of(start)
     layouts = _layouts(args, call)
     if native is None or layouts is None or native.room > _ROOM or \
             len(call.call.places) > POINTERS:
@@ -109,7 +109,8 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
     library: Any = exact_library(type(args[tensors[0]])) if tensors else None
     asked, each, quiet = library.questions() if library else ((), (), (None, None))
     pairs = [int(word) for pair in call.pairs for word in pair]
-    sections = [layouts, words, fills, parts, pairs, results, tensors,
+    ranges = [word for one in call.ranges for word in one]
+    sections = [layouts, words, fills, parts, pairs, ranges, results, tensors,
                 *([id(x) for question in some for x in question]
                   for some in (asked, each))]
     starts, at = [], len(ENTRY)
@@ -118,10 +119,10 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
         at += len(section)
     memory = control + 64*(native.slots + 1) if native.room or native.slots else 0
     head = (stamp, len(args), starts[0], len(words), starts[1], len(fills) // 4,
-            starts[2], len(parts) // 3, starts[3], len(call.pairs), starts[4],
-            len(call.results), starts[5], memory, control,
-            8*(native.slots + 1) if memory else 0, len(tensors), starts[6],
-            len(asked), starts[7], len(each), starts[8], *map(id, quiet))
+            starts[2], len(parts) // 4, starts[3], len(call.pairs), starts[4],
+            len(call.ranges), starts[5], len(call.results), starts[6], memory, control,
+            8*(native.slots + 1) if memory else 0, len(tensors), starts[7],
+            len(asked), starts[8], len(each), starts[9], *map(id, quiet))
     record = struct.pack(f"={at}q", *head, *[w for s in sections for w in s])
     return (record, native, start, tuple([one and one[2] for one in call.results]),
             call.makers, asked, each, quiet, tuple(map(type, args)))
@@ -162,15 +163,17 @@ def _describes(x: Any) -> int | None:
 def _results(call: DirectCall) -> list[int] | None:
     """The words of results: pointer, dtype, dimensions, order, extents of an array.
 
-    Of a tensor pointer, what makes it, -1, and the function that tells its address.
+    The order is 1 of Fortran's, and 2 more where the array is filled with zeros.  Of a
+    tensor pointer, what makes it, -1, and the function that tells its address.
     """
     found: list[int] = []
-    for one, make in zip(call.results, call.makers, strict=True):
+    for k, (one, make) in enumerate(zip(call.results, call.makers, strict=True)):
         if one is None:
             found += (-1, 0, 0, 0)
         elif make is None:
             pointer, shape, dtype, fortran = one
-            found += (pointer, id(dtype), len(shape), int(fortran), *shape)
+            found += (pointer, id(dtype), len(shape),
+                      int(fortran) | 2*(k in call.zeros), *shape)
         else:
             function = _describes(make())
             if function is None:
@@ -194,6 +197,8 @@ def _body(native: Native, call: DirectCall,
             if fill.kind == "pointer":
                 k, more = call.call.places[fill.which]
                 fills += (word, 0, k, more + fill.add)
+            elif fill.kind == "lead":
+                fills += (word, 3, call.call.places[fill.which][0], fill.add)
             elif fill.kind == "number":
                 number = call.call.numbers[fill.which]
                 if isinstance(number, NumberOf):
@@ -208,6 +213,6 @@ def _body(native: Native, call: DirectCall,
                 fills += (word, 2, 0, fill.add + (
                     control if fill.kind == "control" else 0))
         words += struct.unpack(f"={len(own) // 8}q", own)
-        parts += (address_of(part.entry), at, part.units)
+        parts += (address_of(part.entry), at, part.units, int(part.offered))
         counted += part.counts
     return (words, fills, parts, control) if len(words) <= WORDS else None

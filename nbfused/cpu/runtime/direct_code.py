@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .functions import INTERPRETER
 from .headers import FLAGS
+from .schedule import LINE
 
 __all__ = ["ENTRY", "HEAD", "POINTERS", "WORDS", "text"]
 
@@ -15,12 +16,13 @@ __all__ = ["ENTRY", "HEAD", "POINTERS", "WORDS", "text"]
 WORDS, POINTERS = 512, 32
 
 #: The function's own words: first those of `interpreter`, then these.
-HEAD = (*INTERPRETER, "empty", "none", "array_type", "int_type", "stamp", "variable0",
-        "variable1")
+HEAD = (*INTERPRETER, "empty", "zeros", "none", "array_type", "int_type", "stamp",
+        "variable0", "variable1")
 #: An entry's words: how many there are of what, and where it begins.  The last
 #: question about each tensor is asked only where `quiet` does not give `silence`.
 ENTRY = ("stamp", "arguments", "layouts", "words", "words_at", "fills", "fills_at",
-         "parts", "parts_at", "pairs", "pairs_at", "results", "results_at", "room",
+         "parts", "parts_at", "pairs", "pairs_at", "ranges", "ranges_at", "results",
+         "results_at", "room",
          "control", "control_words", "tensors", "tensors_at", "asked", "asked_at",
          "each", "each_at", "quiet", "silence")
 _H = {name: f"head[{k}]" for k, name in enumerate(HEAD)}
@@ -147,6 +149,21 @@ def kernel(a, begin, end):
                 not (r[q + 4] != 0 and distance == 0):
             fits = False
         q += 5
+    q = {e[ranges_at]}
+    for k in range({e[ranges]}):
+        if fits:
+            place, step, low, high = p[r[q]], r[q + 3], r[q + 4], r[q + 5]
+            outside = 0
+            if r[q + 1] == 8:
+                whole = i64_pointer(place)
+                for j in range(r[q + 2]):
+                    outside |= (whole[step*j] < low) | (whole[step*j] >= high)
+            else:
+                short = i32_pointer(place)
+                for j in range(r[q + 2]):
+                    outside |= (short[step*j] < low) | (short[step*j] >= high)
+            fits = outside == 0
+        q += 6
     q = {e[results_at]}
     done = 0
     for k in range({e[results]}):
@@ -156,8 +173,9 @@ def kernel(a, begin, end):
                 made[k] = called({h[call]}, r[q + 1], 0, 0, 0)
             else:
                 called({h[increment]}, r[q + 1], 0, 0, 0)
-                made[k] = called({h[empty]}, r[q + 2], address(r) + 8*(q + 4), r[q + 1],
-                                 r[q + 3])
+                make = {h[zeros]} if r[q + 3] & 2 else {h[empty]}
+                made[k] = called(make, r[q + 2], address(r) + 8*(q + 4), r[q + 1],
+                                 r[q + 3] & 1)
             fits = made[k] != 0
             if fits and r[q + 2] < 0:
                 fits = called(r[q + 3], made[k], address(t), 0, 0) & 0xffffffff == 0
@@ -209,18 +227,26 @@ def kernel(a, begin, end):
             w[r[q]] = p[r[q + 2]] + r[q + 3]
         elif r[q + 1] == 1:
             w[r[q]] = n[r[q + 2]]
+        elif r[q + 1] == 3:
+            w[r[q]] = (-p[r[q + 2]] & {line} - 1) >> r[q + 3]
         else:
             w[r[q]] = base + r[q + 3]
         q += 4
     state = called({h[release]}, 0, 0, 0, 0)
     q = {e[parts_at]}
+    ready = True
     for k in range({e[parts]}):
-        called(r[q], address(w) + 8*r[q + 1], 0, r[q + 2], 0)
-        q += 3
+        if ready:
+            answer = called(r[q], address(w) + 8*r[q + 1], 0, r[q + 2], 0)
+            ready = r[q + 3] == 0 or answer == 0
+        q += 4
     called({h[acquire]}, state, 0, 0, 0)
     if memory != 0:
         called({h[free]}, memory, 0, 0, 0)
     called({h[decrement]}, entry, 0, 0, 0)
+    if not ready:
+        called({h[decrement]}, given, 0, 0, 0)
+        return called({h[vectorcall]}, a[5], begin, end, 0)
     return given
 """
 
@@ -228,4 +254,4 @@ def kernel(a, begin, end):
 def text() -> str:
     """The text of the machine code."""
     return _TEXT.format(h=_H, e=_E, pointers=POINTERS, words=WORDS, flags=FLAGS,
-                        first_variable=HEAD.index("variable0"))
+                        line=LINE, first_variable=HEAD.index("variable0"))

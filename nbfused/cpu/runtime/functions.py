@@ -21,7 +21,8 @@ import numpy as np
 from .compile import build
 from .objects import address_of
 
-__all__ = ["INTERPRETER", "NUMPY_EMPTY", "builtin_function", "interpreter", "possible"]
+__all__ = ["INTERPRETER", "NUMPY_EMPTY", "NUMPY_ZEROS", "builtin_function",
+           "interpreter", "possible"]
 
 #: The interpreter's functions, by the names that texts call them by.
 INTERPRETER = {
@@ -32,9 +33,9 @@ INTERPRETER = {
     "free": "PyMem_RawFree", "call": "PyObject_CallNoArgs",
     "call_with": "PyObject_CallOneArg"}
 
-#: The place of ``PyArray_Empty`` in the table of NumPy's C functions: a part of its
-#: ABI, as all places are.
-NUMPY_EMPTY = 184
+#: The places of ``PyArray_Empty`` and ``PyArray_Zeros`` in the table of NumPy's C
+#: functions: a part of its ABI, as all places are.
+NUMPY_EMPTY, NUMPY_ZEROS = 184, 183
 
 _FASTCALL = 0x80
 _SEVEN = np.int64(7)
@@ -71,7 +72,8 @@ def interpreter() -> dict[str, int]:
     core: Any = sys.modules.get("numpy._core._multiarray_umath") or sys.modules[
         "numpy.core._multiarray_umath"]
     table = pointer(core._ARRAY_API, None)
-    found["empty"] = ctypes.c_size_t.from_address(table + 8*NUMPY_EMPTY).value
+    for name, place in (("empty", NUMPY_EMPTY), ("zeros", NUMPY_ZEROS)):
+        found[name] = ctypes.c_size_t.from_address(table + 8*place).value
     return found | {"none": id(None), "array_type": id(np.ndarray), "int_type": id(int)}
 
 

@@ -9,8 +9,8 @@ from .objects import Entry
 from .pool import POOL, Pool
 from .team import Order
 
-__all__ = ["LINE", "SERIAL", "Launch", "bind_parallel", "lead_of", "run_parallel",
-           "runs_alone"]
+__all__ = ["LINE", "SERIAL", "Launch", "bind_parallel", "lead_of", "order_of",
+           "run_parallel", "runs_alone"]
 
 #: A launch of fewer elements than this is not worth waking a thread for.  The bound
 #: itself was not measured; a helper that sleeps begins 70 to 130 µs after the call:
@@ -82,6 +82,20 @@ def _step(units: int, weight: int, lead: int, threads: int, row: int) -> int:
     if step > 8 * _ALIGN:  # vectors of neighbouring pieces do not share cache lines
         step = -(-step // _ALIGN) * _ALIGN
     return -(-step // row) * row if 1 < row <= step // _ROWS else step
+
+
+def order_of(entry: Entry, units: int, weight: int, row: int, leads: bool,
+             ) -> Order | None:
+    """The order of a launch that threads share; None if there is one thread.
+
+    With `leads` it stays valid when fewer units than a cache line has bytes are taken
+    from the beginning: there are as many pieces then.
+    """
+    step = _step(units, weight, 0, POOL.threads, row)
+    while leads and 0 < units % step <= LINE:
+        step += _ALIGN
+    made = POOL.order(entry, units, step, turns=True)
+    return made and made[0]
 
 
 #: ``launch(block)`` or ``launch(block, lead)``.

@@ -7,13 +7,14 @@ is the same for all of it and the remainder counts up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...scalar.ir.nodes import Let, Statement
 from ...scalar.typing.divisions import divide_outside, divides_whole
 from ...scalar.typing.types import Typed
 from ...support.records import record
 from .elements import Computed, Slot
+from .lines import indented
 from .operands import INT64, Scalar
 
 __all__ = ["Divided", "divide_once"]
@@ -41,7 +42,19 @@ class Divided:
         """Lines before all stretches."""
         return [f"quotient{k} = multiple{k} = 0" for k in range(len(self.divisors))]
 
-    def lines(self) -> list[str]:
+    def stretches(self, inside: Sequence[str], across: Sequence[str]) -> list[str]:
+        """Lines that run ``j0 … j1 - 1`` by stretches that lie within one multiple.
+
+        Parameters
+        ----------
+        inside, across
+            Lines that run a stretch, and one that has no room.
+        """
+        return ["stop = j1", "while j0 < stop:", *indented([
+            "j1 = stop", *self._lines(), "if room > j0:", "    j1 = room",
+            *indented(inside), "else:", *indented(across), "j0 = j1"])]
+
+    def _lines(self) -> list[str]:
         """Lines that divide ``first + j0``; ``room`` is where ``j`` leaves a multiple.
 
         Most stretches begin in the multiple of the one before, or at the next one, and

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays.libraries.numpy import NUMPY
 from ...backend import Call, Start
-from ..runtime.native import Part, one_part, with_native
+from ..runtime.native import Part, one_part, shared_part, with_native
 from ..runtime.objects import Entry
 from ..runtime.schedule import LINE, bind_parallel
 from .operands import Frame
@@ -26,9 +26,11 @@ def start_of(entry: Entry, frame: Frame, call: Call, extras: tuple[int, ...],
              units: int, weight: int) -> Start:
     """A start of one kernel."""
     pack, launch = frame.packer(call, *extras), bind_parallel(entry, units, weight)
+    arguments = frame.arguments(call, *extras)
     return with_native(
         lambda pointers, scalars, _: launch(pack(pointers, scalars)),
-        one_part(entry, frame.arguments(call, *extras), units, weight))
+        one_part(entry, arguments, units, weight),
+        shared=lambda: shared_part(entry, arguments, units, weight))
 
 
 def start_in_steps(sizes: Sequence[tuple[int, np.dtype]], steps: Sequence[Step],
@@ -55,15 +57,19 @@ def start_in_steps(sizes: Sequence[tuple[int, np.dtype]], steps: Sequence[Step],
     for size, dtype in sizes:
         rooms.append(room)
         room += -(-size * dtype.itemsize // LINE) * LINE
-    return with_native(start, _native_steps(rooms, steps), room)
+    return with_native(start, _native_steps(rooms, steps), room,
+                       shared=lambda: _native_steps(rooms, steps, orders=True))
 
 
-def _native_steps(rooms: Sequence[int], steps: Sequence[Step]) -> list[Part] | None:
-    """The parts of such a start; None if threads share one of them."""
+def _native_steps(rooms: Sequence[int], steps: Sequence[Step], orders: bool = False,
+                  ) -> list[Part] | None:
+    """The parts of such a start; None if threads share one that may be no order."""
     found: list[Part] = []
     for entry, frame, call, extras, units, weight in steps:
-        part = one_part(entry, frame.arguments(call, *extras, rooms=rooms), units,
-                        weight)
+        arguments = frame.arguments(call, *extras, rooms=rooms)
+        part = one_part(entry, arguments, units, weight)
+        if part is None and orders:
+            part = shared_part(entry, arguments, units, weight)
         if part is None:
             return None
         found += part

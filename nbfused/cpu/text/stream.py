@@ -22,7 +22,7 @@ from ..runtime.schedule import LINE
 from .lines import indented
 from .operands import Operand
 
-__all__ = ["can_stream", "streaming_pays", "with_streaming"]
+__all__ = ["can_stream", "may_stream", "streaming_pays", "with_streaming"]
 
 #: Bytes of a block of one output: of 2 to 16 KB, those up to 8 were best.
 #: benchmarks/notes/cpu.md#maps-on-the-cpu.
@@ -52,6 +52,11 @@ def can_stream(outputs: Sequence[Operand]) -> bool:
             and all(o.code == "1" for o in outputs))
 
 
+def may_stream(count: int, size: int) -> bool:
+    """Whether `count` elements of `size` bytes are more than the last cache holds."""
+    return count * size >= _last_cache() and POOL.threads > 1
+
+
 def streaming_pays(pointers: Sequence[int], first: int, itemsize: int,
                    count: int) -> bool:
     """Whether streaming stores pay for `count` elements of these arrays.
@@ -60,7 +65,7 @@ def streaming_pays(pointers: Sequence[int], first: int, itemsize: int,
     have to begin at the same place of a line, or blocks of one were not whole lines.
     """
     outputs = pointers[first:]
-    if count * itemsize * len(outputs) < _last_cache() or POOL.threads < 2:
+    if not may_stream(count, itemsize * len(outputs)):
         return False
     return (len({p % LINE for p in outputs}) == 1 and outputs[0] % itemsize == 0
             and not set(outputs).intersection(pointers[:first]))

@@ -1,4 +1,4 @@
-"""Streaming stores as LLVM intrinsics for generated text."""
+"""Copies of memory as LLVM intrinsics for generated text."""
 
 from __future__ import annotations
 
@@ -60,6 +60,68 @@ def order_stores(typing: Any) -> Any:
     return types.void(), codegen
 
 
+#: Bytes of the vectors that `copy_bytes` moves; the first also moves what is longer.
+_VECTORS = (32, 16, 8, 4, 2, 1)
+
+
+@intrinsic(prefer_literal=True)
+def copy_bytes(typing: Any, target: Any, source: Any, size: Any, widest: Any) -> Any:
+    """Copy some bytes to other memory: by vectors of which the last two overlap.
+
+    With `widest`, one of `_VECTORS`, there are less than twice as many, or it is the
+    first of them.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        to, origin, size = values[:3]
+        leave = builder.append_basic_block("copied")
+        for width in _VECTORS[_VECTORS.index(widest.literal_value):]:
+            fits, less = (builder.append_basic_block(f"{name}{width}")
+                          for name in ("copy", "below"))
+            builder.cbranch(builder.icmp_signed(">=", size, _I64(width)), fits, less)
+            builder.position_at_end(fits)
+            last = builder.sub(size, _I64(width))
+            if width == _VECTORS[0]:
+                with cgutils.for_range_slice(builder, _I64(0), last, _I64(width),
+                                             inc=True) as (at, _):
+                    _move(builder, to, origin, at, width)
+            else:
+                _move(builder, to, origin, _I64(0), width)
+            _move(builder, to, origin, last, width)
+            builder.branch(leave)
+            builder.position_at_end(less)
+        builder.branch(leave)
+        builder.position_at_end(leave)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, widest), codegen
+
+
+@intrinsic
+def prefetch(typing: Any, place: Any) -> Any:
+    """Fetch the cache line of an address, which may be any."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, _I32, _I32, _I32])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(
+            builder.module, kind, name)
+        builder.call(function, [builder.inttoptr(values[0], pointer), _I32(0), _I32(3),
+                                _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+def _move(builder: Any, to: Any, origin: Any, at: Any, width: int) -> None:
+    """Move a vector of any alignment."""
+    pointer = ir.IntType(8*width).as_pointer() if width <= 8 else ir.VectorType(
+        _I32, width // 4).as_pointer()
+    vector = builder.load(builder.inttoptr(builder.add(origin, at), pointer), align=1)
+    builder.store(vector, builder.inttoptr(builder.add(to, at), pointer), align=1)
+
+
 @intrinsic
 def address(typing: Any, pointer: Any) -> Any:
     """Convert a pointer to an address."""
@@ -84,4 +146,5 @@ def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 STREAMS: dict[str, Any] = {"stream": stream, "order_stores": order_stores,
+                           "copy_bytes": copy_bytes, "prefetch": prefetch,
                            "address": address, "enter": enter}

@@ -8,22 +8,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arrays import describe, library_of
-from ..arrays.detect import exact_library
-from ..arrays.libraries.dlpack import header_function
-from ..backend import Direct, NumberOf
-from ..errors import KernelTypeError
-from ..registry.backends import registry
-from ..specs import Spec, View
-from ..support.loop_nests import dense_strides
-from ..support.stamp import stamp
-from .allocation import OUT_OF_MEMORY
-from .callers import USUAL, Caller, key_of
-from .calls import COPY, ZERO, validate_and_run
-from .launch_plans import arguments
-from .launches import LAUNCHES
-from .prepared_call import PreparedCall
-from .views import direct_view, window
+from ...arrays import describe, library_of
+from ...arrays.detect import exact_library
+from ...arrays.libraries.dlpack import header_function
+from ...backend import Direct, NumberOf
+from ...errors import KernelTypeError
+from ...registry.backends import registry
+from ...specs import Spec, View
+from ...support.loop_nests import dense_strides
+from ...support.stamp import stamp
+from ..allocation import OUT_OF_MEMORY
+from ..callers import USUAL, Caller, key_of
+from ..calls import COPY, ZERO, validate_and_run
+from ..launch_plans import arguments
+from ..launches import LAUNCHES
+from ..prepared_call import PreparedCall
+from ..views import direct_view, window
 
 __all__ = ["direct_call"]
 

@@ -1,0 +1,186 @@
+"""Rows of a Map that are copies of rows of a table: moved as bytes.
+
+What a gather does for an element, besides its load and its store, is the same for all
+of a row.  As bytes a row has no end that is shorter than a vector, and 16-bit floats
+are not converted: benchmarks/notes/cpu.md#gathers-of-rows.
+
+Short rows of a table that no near cache holds are *fetched* ahead: a processor sees but
+few of them at once, and waits for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..scalar.ir.nodes import EFFECTS, Block, Let, read, walk
+from ..scalar.typing.types import Typed
+from ..support.records import record
+from .text.divisions import Divided
+from .text.elements import Computed, Elements
+from .text.lines import indented
+from .text.operands import INT64, Frame, Operand, offset
+
+__all__ = ["RowCopy", "copy_loops", "row_copy"]
+
+#: Bytes of a row below which it is short, and has a loop of its own.
+_SHORT = 16
+
+#: How many rows ahead are fetched, of 8, 16 and 32: 425,108 rows of 2 float32 from 7 MB
+#: take 14.0 ns each without, 10.1, 7.6 and 6.9 with them, from 70 KB 2.7, 3.9 with any.
+_AHEAD = 32
+#: Rows that are looked at first, how many there are at least, and bytes of the longest.
+_SAMPLE, _LEAST, _LONGEST = 64, 1024, 256
+#: Bytes that they lie apart, more than what the second cache holds.
+_APART = 1 << 19
+
+
+@record(frozen=True)
+class RowCopy:
+    """The rows of a table that rows of a Map are copies of.
+
+    Attributes
+    ----------
+    elements
+        What is bound to the parameters of the function without divisions.
+    function, start
+        The function of a row's place in the table; the index that the row begins at.
+    table, output
+        What is read, and what is stored.
+    """
+
+    elements: Elements
+    function: Typed
+    start: str
+    table: Operand
+    output: Operand
+
+    def lines(self, begin: str, end: str, widest: int = 32) -> list[str]:
+        """Lines that copy the elements ``begin … end - 1`` of a row.
+
+        They lie within one multiple of each divisor, the table's rows are contiguous,
+        and there are less than twice `widest` bytes, or it is 32.
+        """
+        size = self.output.dtype.itemsize
+        return [*self._place(), "place += "
+                f"{size}*(first - {self.start} + {begin})",
+                f"copy_bytes(address({self.output.name}) + {size}*{begin}, "
+                f"{self.table.name}_at + place, {size}*({end} - {begin}), {widest})"]
+
+    def _place(self) -> list[str]:
+        """Lines that compute where a row of the table begins, as ``place``."""
+        rows = [f"row{k}" for k in range(len(self.function.function.results))]
+        steps = (f"{row}*{stride}" for row, stride in zip(
+            rows, self.table.strides, strict=False))
+        return [*self.elements.evaluate(self.function, rows),
+                f"place = {self.output.dtype.itemsize}*({' + '.join(steps)})"]
+
+    @property
+    def follows(self) -> bool:
+        """Whether a row's place depends on nothing that counts along."""
+        return not any(isinstance(self.elements.table[p], Computed)
+                       for p in self.function.function.params)
+
+    def begin(self, operands: Sequence[Operand], row: str) -> list[str]:
+        """Lines before rows of `row` elements, which see whether they lie apart."""
+        size = self.output.dtype.itemsize
+        return ["apart = False", f"if end - first >= {_LEAST}*{row} and "
+                f"{size}*{row} <= {_LONGEST}:", *indented([
+                    f"low, high = {1 << 62}, {-1 << 62}",
+                    f"for ahead in range(k0, k0 + {_SAMPLE}):", *indented([
+                        *self._ahead(operands), "low = min(low, place)",
+                        "high = max(high, place)"]),
+                    f"apart = high - low > {_APART}"])]
+
+    def fetch(self, operands: Sequence[Operand]) -> list[str]:
+        """Lines that fetch a row that comes later."""
+        return [f"if k0 + {_AHEAD} < n0:", *indented([
+            f"ahead = k0 + {_AHEAD}", *self._ahead(operands),
+            f"prefetch({self.table.name}_at + place)"])]
+
+    def _ahead(self, operands: Sequence[Operand]) -> list[str]:
+        """Lines that compute the place of the row ``ahead``."""
+        bound = [line for o in operands if o.code == "0" and not o.output
+                 for line in o.bind(offset(o, ["ahead"]))]
+        return [*bound, *self._place()]
+
+
+def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
+               step: Sequence[str]) -> list[str]:
+    """Lines that copy the rows from ``first`` to ``end``, by a loop for their length.
+
+    One for all would ask of each short row whether it is a long one.
+
+    Parameters
+    ----------
+    bound, step
+        Lines before a row and after it.
+    """
+    row, size = f"n{frame.rank - 1}", copy.output.dtype.itemsize
+    lines: list[str] = []
+    if copy.follows and frame.rank == 2:
+        lines = [*copy.begin(frame.operands, row), "while apart and first < end:",
+                 *indented([*copy.fetch(frame.operands), *bound,
+                            *copy.lines("0", row), *step])]
+    return [*lines, f"while first < end and {size}*{row} >= {_SHORT}:",
+            *indented([*bound, *copy.lines("0", row), *step]),
+            "while first < end:",
+            *indented([*bound, *copy.lines("0", row, _SHORT // 2), *step])]
+
+
+def row_copy(divided: Divided, elements: Elements, output: Operand) -> RowCopy | None:
+    """The copy that all rows of a Map are; None of other Maps."""
+    load = _load_of(divided.typed)
+    if load is None or output.code != "1":
+        return None
+    found = _row_of(divided.typed, elements, load)
+    table = elements.table[str(load.args[0])]
+    if found is None or not isinstance(table, Operand) or table.dtype != output.dtype:
+        return None
+    return RowCopy(elements, *found, table, output)
+
+
+def _load_of(typed: Typed) -> Let | None:
+    """The load whose result is that of the function, which does nothing else."""
+    body = typed.function.body
+    accesses = [s for s in walk(body) if isinstance(s, Let) and (
+        s.op == "load" or s.op in EFFECTS)]
+    last = body.statements[-1] if body.statements else None
+    return last if isinstance(last, Let) and accesses == [last] and \
+        body.yields == last.results and len(last.args) > 2 else None
+
+
+def _row_of(typed: Typed, elements: Elements, load: Let) -> tuple[Typed, str] | None:
+    """The function of a load's row, and the name of the index that it begins at.
+
+    None if its elements do not follow one another, or not all of them are of one row.
+    """
+    function, column = typed.function, load.args[-1]
+    before = function.body.statements[:-1]
+    steps = [s for s in before if isinstance(s, Let) and s.results == (column,)]
+    if len(steps) != 1 or steps[0].op != "sub":
+        return None
+    index, start = (elements.table.get(str(a)) for a in steps[0].args)
+    if not _is_named(index, "index") or not _is_named(start, "multiple"):
+        return None
+    block = Block(tuple([s for s in before if s is not steps[0]]), load.args[1:-1])
+    names = read(block)
+    if column in names or any(p in names and _moves(elements, p)
+                              for p in function.params) or any(
+            typed.dtypes.get(str(a)) != INT64 for a in load.args[1:]):
+        return None
+    params = tuple([p for p in function.params if p in names])
+    made = replace(function, params=params, body=block)
+    assert isinstance(start, Computed)
+    return replace(typed, function=made, results=(INT64,)*len(block.yields)), start.name
+
+
+def _is_named(slot: object, name: str) -> bool:
+    """Whether a slot is the index, or the multiple of a divisor."""
+    return isinstance(slot, Computed) and slot.name.rstrip("0123456789") == name
+
+
+def _moves(elements: Elements, parameter: str) -> bool:
+    """Whether a parameter has another value for the next element of a row."""
+    slot = elements.table[parameter]
+    return _is_named(slot, "index") or (isinstance(slot, Operand) and slot.code != "0")
