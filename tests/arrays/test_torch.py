@@ -16,7 +16,7 @@ from nbfused.arrays import (
     to_numpy,
 )
 from nbfused.arrays.creation import array_like
-from nbfused.arrays.libraries import torch as torch_library
+from nbfused.arrays.libraries import torch_inside
 from nbfused.errors import DeviceError, KernelTypeError
 from tests.refusal import refused
 
@@ -62,9 +62,9 @@ def test_layouts():
 @pytest.mark.parametrize("quick", [True, False])
 def test_what_is_allocated_is_as_pytorch_makes_it(library, monkeypatch, shape, quick):
     if quick:
-        assert torch_library._allocation("cpu") is not None
+        assert torch_inside.allocation(torch.device("cpu")) is not None
     else:
-        monkeypatch.setattr(torch_library, "_allocation", lambda device: None)
+        monkeypatch.setattr("nbfused.arrays.libraries.torch.allocation", lambda _: None)
     for dtype in map(np.dtype, ("float32", "int8", "bool", "bfloat16", "complex64")):
         made = library.maker(shape, dtype, "cpu")()
         usual = torch.empty(shape, dtype=getattr(torch, dtype.name))
@@ -82,16 +82,16 @@ def test_pytorchs_own_allocation_is_taken_where_it_makes_the_same(monkeypatch):
     for other in (None, lambda shape: None, lambda shape, strides, dtype: torch.ones(2),
                   lambda shape, strides, dtype: torch.empty(shape)):
         monkeypatch.setattr(guards, "_empty_strided_cpu", other)
-        assert torch_library._allocation.__wrapped__("cpu") is None
+        assert torch_inside.allocation.__wrapped__(torch.device("cpu")) is None
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)  # which one is it of?
-    assert torch_library._allocation.__wrapped__("cuda:0") is None
+    assert torch_inside.allocation.__wrapped__(torch.device("cuda", 0)) is None
 
 
 @pytest.mark.parametrize("own", [
     torch._C._any_requires_grad, None, lambda tensor: True, lambda *tensors: False])
 def test_tracked_tensors_are_seen_by_any_version(monkeypatch, own):
     monkeypatch.setattr(torch._C, "_any_requires_grad", own)
-    tracked = torch_library._are_tracked.__wrapped__()
+    tracked = torch_inside.are_tracked.__wrapped__()
     plain, other = torch.ones(2), torch.ones(2, requires_grad=True)
     assert not tracked(plain, plain)
     assert tracked(plain, other)
@@ -101,7 +101,7 @@ def test_tracked_tensors_are_seen_by_any_version(monkeypatch, own):
 
 def test_versions_are_counted_of_one_tensor_or_of_several(monkeypatch):
     tensors = [torch.ones(2), torch.ones(3)]
-    torch_library._increments.__wrapped__()(tensors)
+    torch_inside.increments.__wrapped__()(tensors)
     assert [x._version for x in tensors] == [1, 1]
     real = torch._C._increment_version
 
@@ -112,7 +112,7 @@ def test_versions_are_counted_of_one_tensor_or_of_several(monkeypatch):
 
     monkeypatch.delattr(torch._C, "_increment_version")
     monkeypatch.setattr(torch.autograd.graph, "increment_version", of_one)
-    torch_library._increments.__wrapped__()(tensors)
+    torch_inside.increments.__wrapped__()(tensors)
     assert [x._version for x in tensors] == [2, 2]
 
 

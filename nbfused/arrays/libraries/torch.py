@@ -17,6 +17,7 @@ from ..description import Array, Reading
 from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
+from .torch_inside import allocation, are_tracked, increments
 
 __all__ = ["TORCH", "TorchLibrary", "refuse_tracing", "stands_for_others"]
 
@@ -91,13 +92,13 @@ class TorchLibrary:
         modes = torch._C._len_torch_dispatch_stack
         transforms = torch._C._are_functorch_transforms_active
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
-        are_tracked = _are_tracked()
+        any_tracked = are_tracked()
 
         def is_plain(tensors: Sequence[Any]) -> bool:
             if forward_ad._current_level >= 0 or tracing() is not None or modes() or \
                     transforms():
                 return False
-            if enabled() and are_tracked(*tensors):
+            if enabled() and any_tracked(*tensors):
                 return False
             return not any(map(is_neg, tensors))
 
@@ -130,7 +131,7 @@ class TorchLibrary:
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""
         strides, theirs = dense_strides(shape), _names()[dtype]
-        quick = _allocation(device)
+        quick = allocation(_place(device))
         if quick is not None:
             return partial(quick, shape, strides, theirs)
         # Given the strides it takes two thirds of the time of `empty`.
@@ -204,7 +205,7 @@ class TorchLibrary:
 
     def wrote(self, arrays: Sequence[Any]) -> None:
         """Tell PyTorch's autograd that these were written to in place."""
-        _increments()(arrays)
+        increments()(arrays)
 
     #: PyTorch's count of the writes to a tensor or to its base; RuntimeError of one of
     #: inference mode.  Not a function of Python: the tape asks for it twice an operand.
@@ -240,43 +241,6 @@ def _torch() -> Any:
     return sys.modules["torch"]  # there is a tensor, so somebody imported it
 
 
-@cache
-def _increments() -> Callable[[Sequence[Any]], None]:
-    """Find what increments the versions of tensors, of all at once where it can.
-
-    All take a quarter of the time: 1.1 µs for 18, 0.26 for one; the public function
-    0.8 more.
-    """
-    torch = _torch()
-    increment: Callable[[Any], None] = getattr(
-        torch._C, "_increment_version", torch.autograd.graph.increment_version)
-    try:
-        increment([torch.empty(0)])
-    except (TypeError, RuntimeError):
-        return partial(_for_each, torch.autograd.graph.increment_version)
-    return increment
-
-
-@cache
-def _are_tracked() -> Callable[..., bool]:
-    """Find what says whether any of some tensors requires a gradient.
-
-    PyTorch's own function takes 1.5 µs for 20, a question to each of them 2.1.
-    """
-    torch = _torch()
-    found: Any = getattr(torch._C, "_any_requires_grad", None)
-    try:
-        if (found(torch.empty(0), torch.empty(0)) is False
-                and found(torch.empty(0), torch.empty(0, requires_grad=True)) is True):
-            return found
-    except (TypeError, RuntimeError):  # none, or of another kind
-        pass
-    return lambda *tensors: any(map(attrgetter("requires_grad"), tensors))
-
-
-def _for_each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
-    for item in items:
-        function(item)
 
 
 @cache
@@ -305,28 +269,6 @@ def _place(device: str) -> Any:
 @cache
 def _names() -> dict[np.dtype, Any]:
     return {ours: theirs for theirs, ours in _dtypes().items()}
-
-
-@cache
-def _allocation(device: str) -> Callable[[Any, Any, Any], Any] | None:
-    """The allocation that PyTorch's compiler calls, in half of the time, if it serves.
-
-    On GPUs it takes the current one: there may be no other.
-    """
-    torch = _torch()
-    if device != "cpu" and torch.cuda.device_count() != 1:
-        return None
-    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-    found: Any = getattr(inside, f"_empty_strided_{_place(device).type}", None)
-    try:
-        made = found((2, 3), (3, 1), torch.float16)
-    except (TypeError, RuntimeError):  # none, or of another kind
-        return None
-    usual = torch.empty_strided((2, 3), (3, 1), dtype=torch.float16,
-                                device=_place(device))
-    same = all(getattr(made, name) == getattr(usual, name)
-               for name in ("shape", "dtype", "device", "requires_grad", "layout"))
-    return found if same and made.stride() == usual.stride() else None
 
 
 def stands_for_others(x: Any) -> bool:
