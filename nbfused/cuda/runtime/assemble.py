@@ -7,7 +7,7 @@ compiles has a ptxas of its own (benchmarks/notes/host.md#first-calls).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from os.path import realpath
@@ -99,11 +99,12 @@ def assemble(ptx: str, name: str, target: str, cuda: Version,
 
 def _run(path: str, ptx: str, target: str) -> bytes:
     import subprocess
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="nbfused-") as folder:
-        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
+    from ...support.temporary import temporary_folder  # takes time
+
+    with temporary_folder() as folder:
+        source, made = folder / "kernel.ptx", folder / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
         subprocess.run([path, f"-arch={target}", "-o", str(made), str(source)],
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, check=True)
@@ -150,10 +151,17 @@ def _paths() -> Iterator[str]:
         if path:
             yield path
     for package, place in (("triton", "backends/nvidia/bin"), ("torch", "bin")):
-        spec = find_spec(package)
-        for folder in (spec and spec.submodule_search_locations) or ():
+        for folder in _folders(package):
             if Path(folder, place, "ptxas").is_file():
                 yield str(Path(folder, place, "ptxas"))
+
+
+def _folders(package: str) -> Iterable[str]:
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):  # a module made by a program stands in for it
+        return ()
+    return (spec and spec.submodule_search_locations) or ()
 
 
 @lru_cache
