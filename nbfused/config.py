@@ -284,7 +284,7 @@ def dump_source(name: str, text: str) -> None:
     folder = Path(config.dump_source)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingError(
             f"{PREFIX}DUMP_SOURCE={config.dump_source!r}: generated source cannot be "
