@@ -85,7 +85,7 @@ def installed_at(folder, does):
     """The path of a ptxas of CUDA 13.0, a script."""
     path = folder / "ptxas"
     path.write_text(f"""#!/bin/sh
-[ "$1" = --version ] && {{ echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }}
+[ "$1" = --version ] && exec echo "Cuda compilation tools, release 13.0, V13.0.88"
 {does}
 """)
     path.chmod(stat.S_IRWXU)
