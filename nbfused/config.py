@@ -223,7 +223,8 @@ class Config:
             raise SettingError(
                 f"config.backend = {value!r}: it is read once, at import; set "
                 "NBFUSED_BACKEND before that, or use nbfused.use_backend")
-        object.__setattr__(self, name, value)
+        path = isinstance(value, os.PathLike)
+        object.__setattr__(self, name, os.fspath(value) if path else value)
         renew()
         if name == "log_level" and self is globals().get("config"):
             _show(value)
@@ -283,7 +284,7 @@ def dump_source(name: str, text: str) -> None:
     folder = Path(config.dump_source)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingError(
             f"{PREFIX}DUMP_SOURCE={config.dump_source!r}: generated source cannot be "

@@ -75,6 +75,13 @@ def test_wrong_values_are_not_assigned(name, value, expected):
     assert config.as_dict() == before
 
 
+@pytest.mark.parametrize("name", ["cache_dir", "dump_source", "hipcc", "ptxas"])
+def test_paths_are_kept_as_texts(name, tmp_path):
+    config = Config()
+    setattr(config, name, tmp_path)
+    assert getattr(config, name) == str(tmp_path)
+
+
 def test_the_backend_is_not_assigned():
     with refused(SettingError, "config.backend = 'cuda'", "at import", "use_backend"):
         nf.config.backend = "cuda"

@@ -8,6 +8,7 @@ kernels, and traces, run in `fewer_collections`.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,27 +34,53 @@ def define(text: str, what: str, names: dict[str, Any]) -> None:
 
 #: New objects between two looks for cycles; 700 is Python's own, a twentieth slower.
 _OBJECTS = 50_000
-_LOCK = threading.Lock()
-_usual, _open = gc.get_threshold(), 0
+_lock = threading.Lock()
+#: How often Python looked for cycles, and how often it does in ``with`` blocks.
+_usual = _seldom = gc.get_threshold()
+#: The thread of each of these blocks.
+_threads: list[int] = []
 
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
     """Let Python look for cycles less often: a compiler's records live until its end.
 
-    The last of several ``with`` blocks to leave restores how often that is.
+    The last of several ``with`` blocks to leave restores how often that is, unless
+    somebody else has set it meanwhile.
     """
-    global _usual, _open
-    with _LOCK:
-        if not _open:
-            _usual = gc.get_threshold()
-            if _usual[0]:
-                gc.set_threshold(max(_usual[0], _OBJECTS), *_usual[1:])
-        _open += 1
+    thread = threading.get_ident()
+    with _lock:
+        if not _threads:
+            _begin()
+        _threads.append(thread)
     try:
         yield
     finally:
-        with _LOCK:
-            _open -= 1
-            if not _open:
-                gc.set_threshold(*_usual)
+        with _lock:
+            _threads.remove(thread)
+            _end()
+
+
+def _begin() -> None:
+    global _usual, _seldom
+    _usual = gc.get_threshold()
+    if _usual[0]:
+        gc.set_threshold(max(_usual[0], _OBJECTS), *_usual[1:])
+    _seldom = gc.get_threshold()
+
+
+def _end() -> None:
+    if not _threads and gc.get_threshold() == _seldom:
+        gc.set_threshold(*_usual)
+
+
+def _leave_to_parent() -> None:
+    """End the blocks of other threads in a forked child, which has none of these."""
+    global _lock
+    _lock = threading.Lock()
+    _threads[:] = [each for each in _threads if each == threading.get_ident()]
+    _end()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -99,6 +99,12 @@ def test_tracked_tensors_are_seen_by_any_version(monkeypatch, own):
     assert not tracked(plain, (other * 2).detach())
 
 
+def test_what_is_found_does_not_hang_on_the_default_device():
+    with torch.device("xpu"):  # which this PyTorch was not built for
+        assert torch_inside.are_tracked.__wrapped__() is torch._C._any_requires_grad
+        assert torch_inside.increments.__wrapped__() is torch._C._increment_version
+
+
 def test_versions_are_counted_of_one_tensor_or_of_several(monkeypatch):
     tensors = [torch.ones(2), torch.ones(3)]
     torch_inside.increments.__wrapped__()(tensors)

@@ -241,8 +241,6 @@ def _torch() -> Any:
     return sys.modules["torch"]  # there is a tensor, so somebody imported it
 
 
-
-
 @cache
 def _dtypes() -> dict[Any, np.dtype]:
     """NumPy's dtypes by PyTorch's; older versions lack some."""

@@ -25,7 +25,7 @@ def increments() -> Callable[[Sequence[Any]], None]:
     increment: Callable[[Any], None] = getattr(
         torch._C, "_increment_version", torch.autograd.graph.increment_version)
     try:
-        increment([torch.empty(0)])
+        increment([torch.empty(0, device="cpu")])
     except (TypeError, RuntimeError):
         return partial(_for_each, torch.autograd.graph.increment_version)
     return increment
@@ -40,8 +40,9 @@ def are_tracked() -> Callable[..., bool]:
     torch = sys.modules["torch"]
     found: Any = getattr(torch._C, "_any_requires_grad", None)
     try:
-        if (found(torch.empty(0), torch.empty(0)) is False
-                and found(torch.empty(0), torch.empty(0, requires_grad=True)) is True):
+        plain, tracked = (torch.empty(0, device="cpu", requires_grad=each)
+                          for each in (False, True))
+        if found(plain, plain) is False and found(plain, tracked) is True:
             return found
     except (TypeError, RuntimeError):  # none, or of another kind
         pass

@@ -39,7 +39,7 @@ _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code
 @cache
 def _revision() -> str:
     root = Path(__file__).parents[2]
-    return "".join(path.read_text() for pattern in _LINKED
+    return "".join(path.read_text("utf-8") for pattern in _LINKED
                    for path in sorted(root.glob(pattern)))
 
 

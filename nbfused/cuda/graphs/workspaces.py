@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Set as AbstractSet
 
+from ...support.forks import hold_in_forks
 from ...support.records import record
 from ..runtime.driver import Device, check, cu
 from ..runtime.notes import Address
@@ -59,6 +60,7 @@ class _KeptArenas:
         self._bytes: Counter[int] = Counter()
         # Given back where Python collects what is unused, maybe while this thread asks.
         self._lock = threading.RLock()
+        hold_in_forks(self._lock)
 
     def has_room(self, size: int, where: Device) -> bool:
         """Whether an arena more may be kept."""

@@ -13,7 +13,7 @@ from ...backend import Foreseen
 from ...config import config, logger
 from ...support.workers import Job, LostError, Workers, prepare, processors
 from . import compile
-from .assemble import Assembly
+from .assemble import Assembly, asked
 from .driver import Device, device
 from .notes import Launched, noted
 
@@ -79,7 +79,7 @@ class _Load(NamedTuple):
     def job(self) -> Job:
         """The call that compiles it."""
         return Job(_COMPILE, (self.launched.program.kernel, self.device.arch,
-                              self.device.cuda, config.ptxas))
+                              self.device.cuda, asked()))
 
     def run(self) -> None:
         """Load it."""

@@ -6,18 +6,20 @@ compiles has a ptxas of its own (benchmarks/notes/host.md#first-calls).
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from os.path import realpath
 from pathlib import Path
 
-from ...config import logger
+from ...config import config, logger
 from ...errors import CompileError
 from ...support.records import record
 
-__all__ = ["DRIVER", "Assembly", "Version", "assemble", "installed", "target_version"]
+__all__ = ["DRIVER", "Assembly", "Version", "asked", "assemble", "installed",
+           "target_version"]
 
 _log = logger("compile")
 #: Major and minor of CUDA.
@@ -63,6 +65,12 @@ class Assembly:
         return Assembly(ptx, rest[:length], (major, minor))
 
 
+def asked() -> str | None:
+    """``NBFUSED_PTXAS``, for workers too, which may be in another folder."""
+    text = config.ptxas
+    return os.path.abspath(text) if text and os.sep in text else text
+
+
 def assemble(ptx: str, name: str, target: str, cuda: Version,
              ptxas: str | None) -> Assembly:
     """Machine code beside the PTX of the kernel `name`, as far as it can be had.
@@ -74,7 +82,7 @@ def assemble(ptx: str, name: str, target: str, cuda: Version,
     cuda
         The newest CUDA version that the driver supports.
     ptxas
-        ``NBFUSED_PTXAS``.
+        As `asked`.
 
     Raises
     ------
@@ -99,11 +107,12 @@ def assemble(ptx: str, name: str, target: str, cuda: Version,
 
 def _run(path: str, ptx: str, target: str) -> bytes:
     import subprocess
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="nbfused-") as folder:
-        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
+    from ...support.temporary import temporary_folder  # takes time
+
+    with temporary_folder() as folder:
+        source, made = folder / "kernel.ptx", folder / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
         subprocess.run([path, f"-arch={target}", "-o", str(made), str(source)],
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, check=True)
@@ -150,10 +159,17 @@ def _paths() -> Iterator[str]:
         if path:
             yield path
     for package, place in (("triton", "backends/nvidia/bin"), ("torch", "bin")):
-        spec = find_spec(package)
-        for folder in (spec and spec.submodule_search_locations) or ():
+        for folder in _folders(package):
             if Path(folder, place, "ptxas").is_file():
                 yield str(Path(folder, place, "ptxas"))
+
+
+def _folders(package: str) -> Iterable[str]:
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):  # a module made by a program stands in for it
+        return ()
+    return (spec and spec.submodule_search_locations) or ()
 
 
 @lru_cache

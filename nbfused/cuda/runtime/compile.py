@@ -23,10 +23,10 @@ import numpy as np
 
 import nbfused.cache as cache
 
-from ...config import config, dump_source, logger
+from ...config import dump_source, logger
 from ...errors import CompileError
 from ...support.records import record
-from .assemble import Assembly, Version, assemble, installed, target_version
+from .assemble import Assembly, Version, asked, assemble, installed, target_version
 from .driver import Device, DriverError, check, cu, driver_version
 
 __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "compiled", "keep", "key_of",
@@ -272,7 +272,7 @@ def assembly(kernel: Kernel, device: Device) -> Assembly:
     found = cache.get(key_of(kernel, device), partial(Assembly.unpacked, kernel.name))
     if found is not None:
         return found
-    code = compiled(kernel, device.arch, device.cuda, config.ptxas)
+    code = compiled(kernel, device.arch, device.cuda, asked())
     keep(kernel, device, code)
     return code
 
@@ -285,7 +285,7 @@ def compiled(kernel: Kernel, arch: Arch, cuda: Version, ptxas: str | None) -> As
     cuda
         The newest CUDA version that the driver supports.
     ptxas
-        As of the settings; other processes have none of this one's.
+        As `asked`; other processes have none of this one's settings.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def key_of(kernel: Kernel, device: Device) -> str:
     """The key of the cache for the code of a kernel."""
     return cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
                         f"{kernel.blocks}", f"{kernel.cluster}",
-                        _target(kernel, device.arch), config.ptxas or "", _own_digest())
+                        _target(kernel, device.arch), asked() or "", _own_digest())
 
 
 def _target(kernel: Kernel, arch: Arch) -> str:

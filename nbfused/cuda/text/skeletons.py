@@ -80,7 +80,7 @@ def _writers(module: str) -> dict[str, Callable[..., Any]]:
 
 def _read(path: Path, names: dict[str, Any]) -> CodeType:
     """The code of the functions that write the skeletons of a module."""
-    text = path.read_text()
+    text = path.read_text("utf-8")
     made: list[ast.stmt] = [
         _Reader(text, names, f).writer() for f in ast.parse(text).body
         if isinstance(f, ast.FunctionDef) and _is_skeleton(f)]

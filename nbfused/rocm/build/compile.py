@@ -52,7 +52,7 @@ def _included(name: str) -> frozenset[str]:
     path = HIP / name
     found = {name}
     if path.exists():
-        for other in _INCLUDE.findall(path.read_text()):
+        for other in _INCLUDE.findall(path.read_text("utf-8")):
             if other not in found:
                 found |= _included(other)
     return frozenset(found)
@@ -229,7 +229,7 @@ def _compiled(toolchain: Toolchain, texts: Sequence[str], flags: Sequence[str],
         library = folder / "kernels.so"
         sources = [folder / f"unit{k}.hip" for k in range(len(texts))]
         for source, text in zip(sources, texts, strict=True):
-            source.write_text(text)
+            source.write_text(text, encoding="utf-8")
         done = toolchain.compile(sources, library, flags)
         if done.returncode or not library.exists():
             log = done.stdout or f"it said nothing; its status was {done.returncode}\n"

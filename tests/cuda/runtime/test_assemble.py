@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import stat
+import sys
 from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -76,15 +81,32 @@ def test_a_ptxas_of_the_drivers_major_version_and_no_newer_serves(
     assert all(ptx == target_version(PTX, expected) for _, ptx in ran)
 
 
-def test_a_ptxas_that_refuses_leaves_the_kernel_to_the_driver(tmp_path):
-    path = tmp_path / "ptxas"
-    path.write_text("""#!/bin/sh
-[ "$1" = --version ] && { echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }
-echo "ptxas fatal: unknown architecture"; exit 255
+def installed_at(folder, does):
+    """The path of a ptxas of CUDA 13.0, a script."""
+    path = folder / "ptxas"
+    path.write_text(f"""#!/bin/sh
+[ "$1" = --version ] && exec echo "Cuda compilation tools, release 13.0, V13.0.88"
+{does}
 """)
     path.chmod(stat.S_IRWXU)
-    code = assemble.assemble(PTX, "nothing", "sm_999", (13, 0), str(path))
+    return str(path)
+
+
+@pytest.mark.parametrize("does", [
+    "echo 'ptxas fatal: unknown architecture'; exit 255", "kill -9 $$", "exit 0"])
+def test_a_ptxas_that_fails_leaves_the_kernel_to_the_driver(tmp_path, does):
+    path = installed_at(tmp_path, does)
+    code = assemble.assemble(PTX, "nothing", "sm_999", (13, 0), path)
     assert code == Assembly(PTX)
+
+
+def test_folders_of_processes_that_were_killed_are_told_from_others(tmp_path):
+    (tmp_path / "with space").mkdir()
+    path = installed_at(tmp_path / "with space", 'echo "$3" > "$3"')
+    code = assemble.assemble(PTX, "nothing", "sm_90", (13, 0), path)
+    folder = Path(code.machine.decode()).parent
+    assert re.fullmatch(rf"nbfused_{os.getpid()}_\w+", folder.name)  # as they are swept
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("path", ["/nowhere/ptxas", "/bin/true", "/"])
@@ -93,6 +115,21 @@ def test_a_ptxas_of_the_settings_that_does_not_run_is_named(path):
         assemble.assemble(PTX, "nothing", "sm_90", (13, 0), path)
     with pytest.raises(Exception, match=r"config\.ptxas"):
         config.ptxas = 3
+
+
+def test_packages_that_something_stands_in_for_have_no_ptxas(monkeypatch):
+    for package in ("torch", "triton"):
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+        assert not list(assemble._folders(package))
+    assert not list(assemble._folders("no_such_package"))
+
+
+def test_a_relative_path_is_that_of_this_process(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for given, expected in (("bin/ptxas", str(tmp_path / "bin/ptxas")),
+                            ("ptxas", "ptxas"), (DRIVER, DRIVER), (None, None)):
+        with config.override(ptxas=given):
+            assert assemble.asked() == expected
 
 
 def test_an_installed_ptxas_assembles():

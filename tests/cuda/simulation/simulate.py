@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import dense as map_dense
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
+from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import tiled
 from nbfused.cuda.row.split import choice
 from nbfused.scalar.parse.functions import parse
@@ -101,6 +103,27 @@ class Beyond:
         check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
         check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0),
               x[:, 1:].max(0))
+        with patch.object(reduce, "MOST_BLOCKS", 0), \
+                patch.object(reduce, "kernel", wraps=reduce.kernel) as written:
+            for dtype in (np.float16, np.float64, np.int8):
+                self._at_once(dtype)
+        plans = [call.args[1] for call in written.call_args_list]
+        if not {1, 2, 5} <= {plan.ahead for plan in plans if plan.once}:
+            self.failures.append("no lanes start all of their accesses at once")
+
+    def _at_once(self, dtype):
+        """Lanes with few accesses, of which the last may not be there."""
+        for rows, columns in ((3, 8), (5, 16), (7, 40), (40, 7), (3, 200), (2, 264)):
+            some = np.rint(3*self.floats(rows, columns + 1)).astype(dtype)
+            for own in (some[:, 1:], np.ascontiguousarray(some[:, 1:])):
+                self.check(f"few accesses of {columns}", nf.ops.sum(own, axis=1),
+                           own.sum(1))
+                self.check("their smallest", nf.ops.min(own, axis=1), own.min(1))
+                self.check("where it is", nf.ops.argmin(own, axis=1), own.argmin(1))
+        four = np.rint(3*self.floats(3, 5, 4, 8)).astype(dtype)
+        for axes in ((0, 2), (1, 3), (0, 1, 3)):
+            self.check(f"few of several loops: {axes}", nf.ops.min(four, axis=axes),
+                       four.min(axes))
 
     def maps(self):
         check, x = self.check, self.floats(499)

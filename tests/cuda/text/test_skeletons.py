@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from textwrap import dedent
 
@@ -138,3 +141,17 @@ def test_the_kernel_may_not_assign_to_what_is_known(tmp_path, monkeypatch):
 
     with pytest.raises(SyntaxError, match="assigns to lanes"):
         clashing.clash(None, 1)
+
+
+def test_skeletons_are_read_whatever_the_locale(tmp_path):
+    """As on systems whose encoding is another than UTF-8."""
+    script = ("import numpy as np, nbfused as nf\n"
+              "from nbfused.testing.recorded_cuda import recording\n"
+              "with recording() as kernels:\n"
+              "    nf.ops.sum(np.zeros((5, 7), np.float32), axis=1)\n"
+              "print(len(kernels))")
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0",
+             "NBFUSED_CACHE_DIR": str(tmp_path), "NBFUSED_DUMP_SOURCE": str(tmp_path)})
+    assert run.stdout == "1\n", run.stderr

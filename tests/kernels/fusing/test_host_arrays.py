@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -282,6 +283,7 @@ def test_numpy_is_as_it_was():
     ("/home/me/.local/lib/python3.12/site-packages/scipy/special/_basic.py", True),
     ("/usr/lib/python3/dist-packages/numpy/core/numeric.py", True),
     (r"C:\\Users\\me\\site-packages\\numpy\\linalg.py", True),
+    (f"{sysconfig.get_path('stdlib')}_of_mine/model.py", False),
     (__file__, False), ("/home/me/site-packages.py", False), ("<stdin>", False)])
 def test_files_of_libraries_are_told_from_the_users(file, library):
     assert is_library(file) == library

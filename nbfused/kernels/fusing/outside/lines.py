@@ -18,8 +18,9 @@ __all__ = ["add_line", "is_library", "is_ours", "user_frame", "with_line"]
 #: Parts of nbfused that are programs of users.
 _PROGRAMS = ("nbfused.examples", "nbfused.demo")
 #: Folders of Python, of its packages, and of NumPy, which may lie anywhere.
-_INSTALLED = (*{sysconfig.get_path(name) for name in (
-    "stdlib", "platstdlib", "purelib", "platlib")}, os.path.dirname(np.__file__))
+_INSTALLED = tuple(os.path.join(folder, "") for folder in {
+    os.path.dirname(np.__file__), *map(sysconfig.get_path, (
+        "stdlib", "platstdlib", "purelib", "platlib"))})
 #: A folder of packages of another environment, or of the user's.
 _PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
