@@ -55,23 +55,24 @@ def _for_each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
 
 
 @cache
-def allocation(device: Any) -> Callable[[Any, Any, Any], Any] | None:
+def allocation(kind: str) -> Callable[[Any, Any, Any], Any] | None:
     """The allocation that PyTorch's compiler calls, in half of the time, if it serves.
 
-    It is of a shape, strides and a dtype.  On GPUs it takes the current one: there may
-    be no other.
+    It is of a shape, strides and a dtype, on the ``"cpu"`` or, for ``"cuda"``, on the
+    current GPU: there may be no other.
     """
     torch = sys.modules["torch"]
-    if device.type != "cpu" and torch.cuda.device_count() != 1:
+    inside = getattr(getattr(torch, "_C", None), "_dynamo", None)
+    found: Any = getattr(getattr(inside, "guards", None), f"_empty_strided_{kind}",
+                         None)
+    if found is None or (kind == "cuda" and torch.cuda.device_count() != 1):
         return None
-    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-    found: Any = getattr(inside, f"_empty_strided_{device.type}", None)
     try:
         made = found((2, 3), (3, 1), torch.float16)
-    except (TypeError, RuntimeError):  # none, or of another kind
+    except (TypeError, RuntimeError):  # of another kind
         return None
     usual = torch.empty_strided((2, 3), (3, 1), dtype=torch.float16,
-                                device=device)
+                                device=torch.device(kind))
     same = all(getattr(made, name) == getattr(usual, name)
                for name in ("shape", "dtype", "device", "requires_grad", "layout"))
     return found if same and made.stride() == usual.stride() else None
