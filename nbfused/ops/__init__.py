@@ -9,7 +9,8 @@
 `clipping`      clipping of gradients by the norm of all of them
 `comparison`    comparisons, logic, selection
 `filling`       arrays shaped like another one, and arrays filled with one number
-`indexing`      basic indices as views, integer arrays as gathers
+`gathers`       elements and rows at places that arrays of integers say
+`indexing`      an index of any kind: basic ones are views, arrays gathers
 `losses`        loss functions along the last axis
 `math`          elementary functions, as in NumPy and SciPy
 `matmul`        matrix products with bias, epilogue and permuted store
@@ -35,6 +36,7 @@ from .assignment import *
 from .clipping import *
 from .comparison import *
 from .filling import *
+from .gathers import *
 from .indexing import *
 from .losses import *
 from .math import *

@@ -32,7 +32,8 @@ from ..support.dtypes import rank_of
 from .advanced_indexing import Chosen, choose, is_advanced
 from .arithmetic import add
 from .comparison import greater, where
-from .indexing import Window, basic_index, getitem, held
+from .gathers import held
+from .indexing import Window, basic_index, getitem
 from .shapes import apply_view, astype, broadcast_to, reshape
 
 __all__ = ["add_at", "set_at"]

@@ -12,7 +12,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.cpu.runtime import direct
-from nbfused.ops import indexing
+from nbfused.ops.gathers import _repeated
 
 RNG = np.random.default_rng(3)
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not direct.possible(),
 def repeated(x, indices, axis):
     """What machine code gives for a call of `take` that was made before, or None."""
     nf.ops.take(x, indices, axis)
-    made = indexing._taken(axis).function(x, indices)
+    made = _repeated("take", axis).function(x, indices)
     return made and made[0]
 
 
@@ -40,7 +40,7 @@ def test_calls_are_repeated(shape, axis, chosen, integer):
     assert found.strides == expected.strides
     assert found.flags.owndata
     assert found.flags.writeable
-    other = indexing._taken(axis).function(x * 2, indices.copy())[0]
+    other = _repeated("take", axis).function(x * 2, indices.copy())[0]
     np.testing.assert_array_equal(other, expected * 2)
 
 
@@ -66,10 +66,10 @@ def test_lines_are_repeated(shape, count, axis, integer):
         found = nf.ops.take_along_axis(x, indices, axis)
         np.testing.assert_array_equal(found, expected)
         assert found.strides == expected.strides
-    (again,) = indexing._taken_along(axis).function(x, indices)
+    (again,) = _repeated("take_along_axis", axis).function(x, indices)
     np.testing.assert_array_equal(again, expected)
     indices[(0,) * len(shape)] = 9
-    assert indexing._taken_along(axis).function(x, indices) is None
+    assert _repeated("take_along_axis", axis).function(x, indices) is None
     with pytest.raises(IndexError, match=r"take_along_axis: .* got 9"):
         nf.ops.take_along_axis(x, indices, axis)
 
@@ -107,7 +107,7 @@ def test_ranges_are_checked_first(integer, position, wrong):
     for given in (indices, np.zeros((37, 2), integer)[:, 0]):
         assert repeated(x, given, 0) is not None
         given[position] = wrong
-        assert indexing._taken(0).function(x, given) is None
+        assert _repeated("take", 0).function(x, given) is None
         with pytest.raises(IndexError, match=rf"take: .* axis 0 of extent 9: got "
                                              rf"{wrong}, expected"):
             nf.ops.take(x, given)

@@ -7,8 +7,8 @@ benchmarks/notes/host.md#what-a-launch-costs.
 
 A function has a list of *entries*, one for each layout of arguments that it was called
 with.  It compares headers with those of each, fills in the words of the kernels as
-`sequence` does, and starts them.  Where no entry fits, or anything is unusual, as that
-threads sleep, it calls the function in Python instead, which does the same.
+`sequence` does, and starts them.  Where no entry fits, or anything is unusual (threads
+that share a launch sleep), it calls the function in Python, which does the same.
 
 Of a tensor of PyTorch the header is what DLPack's C exchange API tells, and PyTorch is
 asked what it does not tell: whether its tape, or anything else, has to see the call.

@@ -55,9 +55,7 @@ class ComposedCalls:
 
     def learn(self, arrays: Sequence[Any], spec: Spec, values: Sequence[Any],
               result: Any, ranges: Mapping[int, tuple[int, int]]) -> None:
-        """Learn a call that was made just now.
-
-        Nothing is learnt where a view is a copy, or threads share the launch.
+        """Learn a call that was made just now; nothing where a view is a copy.
 
         Parameters
         ----------
