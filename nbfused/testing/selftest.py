@@ -23,7 +23,7 @@ __all__ = ["FAMILIES", "main", "sample"]
 FAMILIES = {
     "activations": ("swish", "gelu"), "arithmetic": ("add", "floor_divide"),
     "assignment": ("set_at",), "comparison": ("where",), "filling": ("full_like",),
-    "indexing": ("take",),
+    "gathers": ("take",), "indexing": ("getitem",),
     "losses": ("cross_entropy",), "math": ("exp",), "matmul": ("linear",),
     "normalization": ("softmax", "layer_norm"), "norms": ("norm",),
     "power": ("power",),
