@@ -52,6 +52,10 @@ _WIDE, _SOME = 16, 4
 #: benchmarks/notes/cpu.md#rows-across.
 _FEW, _FEW_COSTLY = 48, 512
 
+#: Bytes from the first to the last element of a row that is read twice, at most:
+#: benchmarks/notes/cpu.md#rows-across.
+_STRETCH = 1 << 16
+
 #: Results at least of short rows for the kernel across rows; not measured.
 _MANY = 64
 
@@ -157,9 +161,15 @@ class _Reduction:
                        if kind == "index")
 
     def _is_near(self, call: Call) -> bool:
-        """Whether elements of a row are neighbours, or enough rows side by side."""
-        return 4*call.shape[-2] >= call.shape[-1] or all(
-            abs(s[-1]) <= 1 or abs(s[-2]) > 1 for s in call.strides[:self.inputs])
+        """Whether what is read twice stays near: a short stretch, or rows side by side.
+
+        Exponentials take longer than what is far away.
+        """
+        sizes = [d.itemsize for d in self.signature.inputs if isinstance(d, np.dtype)]
+        columns = call.shape[-1]
+        return self._longest > _CACHED or call.shape[-2] >= _WIDE or all(
+            columns * abs(s[-1]) * size <= _STRETCH or abs(s[-1]) <= 1
+            for s, size in zip(call.strides, sizes, strict=False))
 
     def _as_rows(self) -> RowLauncher | None:
         """The launcher of the same reduction as a Row."""

@@ -13,8 +13,9 @@ from ..specs.row import TypedStage
 from .reduce_as_row import TOP, in_two_stages, two_stages
 from .reduce_text import ReduceText
 from .text.elements import Computed
-from .text.fold import Fold
+from .text.fold import FIRST, FIRST_LANE, Fold
 from .text.lines import indented, invoke, unravel
+from .text.operands import INT64
 from .text.reuse import vector_bytes, vectors
 
 __all__ = ["extremes", "places"]
@@ -72,7 +73,8 @@ def _fold(p: ReduceText, name: str, stage: TypedStage,
           ) -> tuple[list[str], list[str], list[str]]:
     """Functions, what they reserve, and lines that fold ``n`` elements to `name`."""
     p.elements.index, p.elements.given = "j", ()  # from where the chunk begins
-    p.elements.table[TOP] = Computed("top", p.typed.state[0])
+    p.elements.table |= {TOP: Computed("top", p.typed.state[0]),
+                         FIRST: Computed(FIRST_LANE, INT64, given=True)}
     fold = Fold(name, stage.state, stage.identity, stage.merge, stage.element,
                 vector_bytes(p.typed.element))
     names = p.elements.names(stage.element)

@@ -21,9 +21,9 @@ from ..support.dtypes import short
 from .contract.tile import SQUARED, square_lanes
 from .row_text import RowText, sum_text
 from .text.elements import Computed
-from .text.fold import Fold
+from .text.fold import FIRST, Fold
 from .text.lines import indented, inlined, local, loop, unravel
-from .text.operands import Operand, offset
+from .text.operands import INT64, Operand, offset
 from .text.reuse import vector_bytes
 
 __all__ = ["BLOCK", "LANES", "NARROW", "RowAcross"]
@@ -62,6 +62,7 @@ class RowAcross(RowText):
     def __init__(self, typed: TypedRow, signature: Signature,
                  inner_codes: Sequence[str]) -> None:
         super().__init__(typed, signature, inner_codes)
+        self.elements.table[FIRST] = Computed(self.index, INT64)
         self.staged = [o for o in (*self.inputs, *self.outputs) if o.code == STAGED]
         self.inputs = [_near(o) for o in self.inputs]
         self.outputs = [_near(o) for o in self.outputs]

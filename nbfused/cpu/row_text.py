@@ -17,7 +17,7 @@ from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
 from .text.elements import Computed, Elements
-from .text.fold import Fold
+from .text.fold import FIRST, FIRST_LANE, Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
 from .text.reuse import (
@@ -77,7 +77,8 @@ class RowText:
                 self.inputs.append(operand)
                 self.elements.table[name] = operand
         self.elements.table |= {"index": Computed("index", INT64),
-                                "size": Computed(self.columns, INT64)}
+                                "size": Computed(self.columns, INT64),
+                                FIRST: Computed(FIRST_LANE, INT64, given=True)}
         self.outputs = [Operand(f"y{k}", dtype, code, rank, True, self.inner)
                         for k, (dtype, code)
                         in enumerate(zip(signature.outputs, codes, strict=True))]

@@ -126,15 +126,18 @@ def test_numbers_are_read_by_their_type():
         assert call(x, y, t) is None or np.allclose(call(x, y, t)[0], x + (y - x)*t)
 
 
-@pytest.mark.parametrize("number", [2.5, np.float64(-2.5), 3, np.int64(-3)])
-def test_numbers_of_numpy_are_read_like_pythons(number):
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+@pytest.mark.parametrize("number", [2.5, np.float64(-2.5), np.float32(0.1), 3,
+                                    np.int64(-3), np.int32(-2**31)], ids=repr)
+def test_numbers_of_numpy_are_read_like_pythons(number, dtype):
     spec = ops.multiply.spec(("element", "scalar"))
-    x = np.arange(4.0)
+    x = np.arange(4).astype(dtype)
     nf.dispatch.execute(spec, (x, number))
     call, count = calls_of(spec, (x, number))
-    for _ in range(3):
-        np.testing.assert_array_equal(call(x, number)[0], x * number)
-        np.testing.assert_array_equal(call(x, type(number)(7))[0], x * 7)
+    for n in (number, type(number)(7), number):
+        found = call(x, n)[0]
+        assert found.dtype == (x * n).dtype
+        np.testing.assert_array_equal(found, x * n)
     assert count[0] == 1
 
 

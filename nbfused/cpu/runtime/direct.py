@@ -41,9 +41,11 @@ LIMIT = 64
 #: Most bytes of temporary memory of an entry.
 _ROOM = 1 << 16
 
-#: How `struct` writes numbers.  All but an int have their value in the word after the
-#: type.
-_CODES = {float: "d", int: "q", np.float64: "d", np.int64: "q"}
+#: Types of numbers: how `struct` writes their values in launches, and how machine code
+#: reads them.  All but an int have their value in the word after the type.
+_NUMBERS: dict[type, tuple[str, int]] = {
+    float: ("d", 1), np.float64: ("d", 1), np.float32: ("d", 4),
+    np.int64: ("q", 1), np.int32: ("q", 5), int: ("q", 2)}
 
 
 class DirectCalls:
@@ -145,10 +147,9 @@ def _layouts(args: Sequence[Any], call: DirectCall) -> list[int] | None:
                 return None
             found += (3, which, id(type(x)), function, *tensor.words,
                       tensor.address & 15, *tensor.shape, *tensor.strides)
-        elif type(x) is int:
-            found += (2, which)
-        elif type(x) in _CODES:
-            found += (1, which, id(type(x)))
+        elif type(x) in _NUMBERS:
+            _, how = _NUMBERS[type(x)]
+            found += (how, which, *([id(type(x))] if type(x) is not int else []))
         else:
             return None
     return found
@@ -202,7 +203,8 @@ def _body(native: Native, call: DirectCall,
             elif fill.kind == "number":
                 number = call.call.numbers[fill.which]
                 if isinstance(number, NumberOf):
-                    if fill.code != _CODES.get(call.kinds[number.position]):
+                    code, _ = _NUMBERS.get(call.kinds[number.position], ("", 0))
+                    if fill.code != code:
                         return None
                     fills += (word, 1, number.position, 0)
                 else:

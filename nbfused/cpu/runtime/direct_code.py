@@ -30,8 +30,9 @@ _E = {name: f"r[{k}]" for k, name in enumerate(ENTRY)}
 
 #: A tuple's items begin at word 3, a bytes object's bytes at word 4; a list has its
 #: length in word 2 and the address of its items in word 3.  Of an argument: -1 is an
-#: array of NumPy, 1 a number, 2 an integer, 3 an array that DLPack's function describes
-#: (``DLTensor``: address, device, rank and dtype, extents, strides, offset).
+#: array of NumPy, 1 a number of 64 bits, 2 an integer, 3 an array that DLPack's function
+#: describes (``DLTensor``: address, device, rank and dtype, extents, strides, offset),
+#: 4 a float32, 5 an int32.
 _TEXT = """\
 # Direct call
 def kernel(a, begin, end):
@@ -103,6 +104,17 @@ def kernel(a, begin, end):
                     else:
                         called({h[clear]}, 0, 0, 0, 0)
                 q += 7 + 2*rank
+            elif r[q] == 4:
+                fits = x[1] == r[q + 2]
+                if fits:
+                    f64_pointer(address(n))[r[q + 1]] = \
+                        f64(f32_pointer(args[k] + 16)[0])
+                q += 3
+            elif r[q] == 5:
+                fits = x[1] == r[q + 2]
+                if fits:
+                    n[r[q + 1]] = i64(i32_pointer(args[k] + 16)[0])
+                q += 3
             else:
                 fits = x[1] == {h[int_type]}
                 if fits:

@@ -20,10 +20,19 @@ __all__ = ["Computed", "Elements", "Slot", "elementwise"]
 
 @record(frozen=True)
 class Computed:
-    """A value that the kernel has already computed."""
+    """A value that the kernel has already computed.
+
+    Attributes
+    ----------
+    name, dtype
+        Its text, and what it is.
+    given
+        Whether every function of an element has it, without being told.
+    """
 
     name: str
     dtype: np.dtype
+    given: bool = False
 
     def value(self, dtype: np.dtype) -> str:
         """The value, cast to the computing dtype `dtype`."""
@@ -97,7 +106,7 @@ def _names(slot: Slot) -> tuple[str, ...]:
             return slot.names
         case Inside():
             return stretch(slot.box)
-        case Window():
+        case Window() | Computed(given=True):
             return ()
     return (slot.name,)
 

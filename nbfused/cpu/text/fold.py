@@ -21,7 +21,7 @@ from .function_names import CALLS
 from .lines import indented, inlined, local, loop, packed
 from .reuse import is_cheap, is_straight
 
-__all__ = ["Fold"]
+__all__ = ["FIRST", "FIRST_LANE", "Fold"]
 
 #: Vectors of lanes: with 2 sums wait for one another, with 8 there are too few
 #: registers and masks.  benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -30,8 +30,17 @@ _VECTORS = 4
 #: Lanes at most in a vector of narrow states.
 _WIDEST = 16
 
+#: A parameter of an element's function: the index of the element that the first of the
+#: lanes has, in whose place a lane keeps its state; the number of the lane is added in
+#: the end.  Vectors of indices would be made of numbers:
+#: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+FIRST = "reduced_first"
+
+#: What it is where lanes lie along elements.
+FIRST_LANE = "j0"
+
 #: The place of a lane's element where lanes lie along elements.
-_ALONG = "j0 + l"
+_ALONG = f"{FIRST_LANE} + l"
 
 #: Elements that a lane combines before its state goes to the second level; not
 #: measured.
@@ -61,6 +70,7 @@ class Fold:
         # before the state.
         self._extreme = [s.op for s in merge.function.body.statements
                          if isinstance(s, Let)] in (["max"], ["min"])
+        self._of_first = FIRST in element.function.params
         self.width = min(_WIDEST, vector // max(d.itemsize for d in state))
         self.lanes = _VECTORS * self.width
         self.state = tuple(state)
@@ -123,6 +133,8 @@ class Fold:
                   in zip(elements, dtypes, self.state, strict=True)]
         element = [f"j = {j}", *element]
         others = self.values(self.low, "b + l")
+        moved = [f"{p}[l] = {cast(np.dtype(np.int64), d, f'{p}[l] + l')}"
+                 for p, d in zip(self.top, self.state, strict=True)]
         return [
             *inlined(f"{self.tag}_fill", ["l", *self.low], fill),
             *inlined(f"{self.tag}_lane", ["l", *self.low, "j0", *names],
@@ -130,6 +142,8 @@ class Fold:
             *(inlined(f"{self.tag}_rest", ["l", *self.low, "rest", "j0", *names],
                       self._merged(self.low, "l", values, element, "l < rest"))
               if self._straight and j == _ALONG else ()),
+            *(inlined(f"{self.tag}_move", ["l", *self.top], moved)
+              if self._of_first and j == _ALONG else ()),
             *inlined(f"{self.tag}_join", ["l", *self.top, "a", *self.low, "b"],
                      self._merged(self.top, "a + l", others))]
 
@@ -164,7 +178,8 @@ class Fold:
         return [self.fill(self.top), *self._start(n),
                 f"if full <= {_GROUP * self.lanes}:", *indented(
                     self._lanes(self.top, "full", names)), "else:",
-                *indented(self._groups(names)), *self._rest(n, names), self.total()]
+                *indented(self._groups(names)), *self._rest(n, names),
+                *[self._loop("move", "", self.top)]*self._of_first, self.total()]
 
     def _start(self, n: str) -> list[str]:
         return [f"full = {n} & -{self.lanes}", "done = 0"]

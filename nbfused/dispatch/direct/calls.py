@@ -74,7 +74,7 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 
 #: Types of arguments that machine code reads, besides those of tensors.
-_READABLE = {np.ndarray, float, int, np.float64, np.int64}
+_READABLE = {np.ndarray, float, int, np.float64, np.float32, np.int64, np.int32}
 
 
 def _readable(kind: type) -> bool:
