@@ -30,9 +30,9 @@ _E = {name: f"r[{k}]" for k, name in enumerate(ENTRY)}
 
 #: A tuple's items begin at word 3, a bytes object's bytes at word 4; a list has its
 #: length in word 2 and the address of its items in word 3.  Of an argument: -1 is an
-#: array of NumPy, 1 a number of 64 bits, 2 an integer, 3 an array that DLPack's function
-#: describes (``DLTensor``: address, device, rank and dtype, extents, strides, offset),
-#: 4 a float32, 5 an int32.
+#: array of NumPy, 1 a number of 64 bits, 2 an integer, 3 an array that a function of
+#: DLPack describes (``DLTensor``: address, device, rank and dtype, extents, strides,
+#: offset), 4 a float32, 5 an int32.
 _TEXT = """\
 # Direct call
 def kernel(a, begin, end):

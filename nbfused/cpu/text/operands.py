@@ -46,6 +46,10 @@ class Operand:
         Which of the strides is the inner loop's.
     box
         The number of the box of a window; None of what is everywhere.
+    row, at
+        Where an iteration of the inner loop has a row of elements: how many there are
+        from one row to the next, or in the row that all read, and which of them it is;
+        0 where it has one element.
     """
 
     name: str
@@ -55,6 +59,8 @@ class Operand:
     output: bool = False
     inner: int = -1
     box: int | None = None
+    row: int = 0
+    at: int = 0
 
     @property
     def strides(self) -> tuple[str, ...]:
@@ -68,12 +74,17 @@ class Operand:
             own = replace(self, box=None).names
             return (*own, *stretch(self.box))
         if self.code == "0" and not self.output:
-            return (f"{self.name}_v",)
+            return (self._repeated,)
         if self.code == "r":
             return (self.name, *self.strides)
         if self.code == "s":
             return (self.name, self.step)
         return (self.name,)
+
+    @property
+    def _repeated(self) -> str:
+        """Name of the value that all iterations read."""
+        return f"{self.name}_v{self.at if self.row else ''}"
 
     @property
     def step(self) -> str:
@@ -90,10 +101,12 @@ class Operand:
             address += f" + {self.dtype.itemsize}*({offset})"
         lines = [f"{self.name} = {short(self.dtype)}_pointer({address})"]
         if self.code == "0" and not self.output:
-            value = f"{self.name}_v = {decode(self.dtype, f'{self.name}[0]')}"
-            lines += [value] if self.box is None else [
-                f"{self.name}_v = {self.zero}",
-                f"if low{self.box} < high{self.box}:", f"    {value}"]
+            for at in range(self.row or 1):
+                name = replace(self, at=at)._repeated
+                value = f"{name} = {decode(self.dtype, f'{self.name}[{at}]')}"
+                lines += [value] if self.box is None else [
+                    f"{name} = {self.zero}",
+                    f"if low{self.box} < high{self.box}:", f"    {value}"]
         return lines
 
     @property
@@ -104,11 +117,13 @@ class Operand:
     def _element(self, j: str) -> str:
         if self.code == "s":
             return f"{self.name}[{j}*{self.step}]"
+        if self.row:
+            return f"{self.name}[{self.row}*{j} + {self.at}]"
         return f"{self.name}[{'0' if self.code == '0' else j}]"
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
-        value = f"{self.name}_v" if self.code == "0" else decode(
+        value = self._repeated if self.code == "0" else decode(
             self.dtype, self._element(j))
         if self.box is None:
             return value
