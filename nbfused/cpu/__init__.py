@@ -6,6 +6,7 @@
 `contract`        `Contract`: our own blocked and narrow kernels, or BLAS
 `map`             `Map`: one loop nest, vectorised along the last dimension
 `map_copies`      rows of a `Map` that are copies of rows of a table
+`map_short`       maps whose last dimension is short: a row in each iteration
 `mathematics`     elementary functions that vectorise
 `raw`             `Raw`: blocks run by the pool, their threads in loops
 `reduce`          `Reduce`: elements to states, long reductions in chunks, then `post`

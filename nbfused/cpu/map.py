@@ -84,7 +84,7 @@ class _Usual:
 
     @cached_property
     def launcher(self) -> BindingLauncher:
-        """What binds its calls."""
+        """The launcher, with its kernel."""
         return map_launcher(compile_map(self._typed, self._signature))
 
 

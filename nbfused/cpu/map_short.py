@@ -87,7 +87,7 @@ class ShortRows:
 
 
 def _way(row: int, down: int, along: int) -> _Way | None:
-    """How elements lie by their strides from row to row and within one."""
+    """The way that elements lie, by their strides from row to row and within one."""
     if along == 1 and row <= down <= _LONGEST_COSTLY:
         return "1", down
     if along in (0, 1) and down == 0:
