@@ -16,6 +16,7 @@
 `reduce_text`     generated text of the kernels of `Reduce`
 `row`             `Row`: rows in turn, or many at once, while they are in the cache
 `row_across`      generated text of the kernel of `Row` that runs across rows
+`row_short`       rows of few elements: a row in each iteration
 `row_text`        generated text of the kernel of `Row`
 `runtime`         machine code of kernels, and the thread pool
 `text`            generated text, and the LLVM intrinsics that it calls

@@ -4,7 +4,7 @@ Of points with three coordinates less a centre, or images times a mask, the last
 dimension is all that there is to vectorise, and a loop of three iterations costs more
 than what it computes.  Here a row's elements are written out, with places that the
 compiler knows, and the loop runs over the rows: it becomes vectors of rows.
-benchmarks/notes/cpu.md#short-rows-of-maps
+benchmarks/notes/cpu.md#short-rows
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from math import prod
 
 from ..backend import Call, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, For, Let, While, walk
+from ..scalar.typing.types import Typed
 from ..specs import TypedMap
 from .runtime.compile import build
 from .runtime.objects import Entry
@@ -25,7 +26,7 @@ from .text.operands import Frame, Operand, offset
 from .text.reuse import is_cheap
 from .text.starts import start_of
 
-__all__ = ["ShortRows"]
+__all__ = ["ShortRows", "Way", "is_vector", "rows_nest", "start_rows", "ways_of"]
 
 #: Elements of a row at most, and of one with elementary functions: 12 elements take as
 #: long by the usual loop, and 16 exponentials 0.6 s to compile.
@@ -40,7 +41,7 @@ _STATEMENTS = 128
 
 #: How an array's elements lie: its code in the loop over rows, and how many elements
 #: lie from one row to the next, or in the row that all rows read; 0 of one element.
-_Way = tuple[str, int]
+Way = tuple[str, int]
 
 
 class ShortRows:
@@ -49,53 +50,71 @@ class ShortRows:
     def __init__(self, typed: TypedMap, signature: Signature) -> None:
         self._typed, self._signature = typed, signature
         function = typed.function
-        body = list(walk(function.function.body))
-        self._statements = len(body)
+        self._statements = len(list(walk(function.function.body)))
         self._possible = (
             not typed.inner and set(typed.kinds) <= {"element", "scalar", "index"}
-            and len(signature.outputs) == len(function.results)
-            and not any(isinstance(s, For | While) for s in body)
-            and not any(isinstance(s, Let) and s.op in EFFECTS for s in body))
+            and len(signature.outputs) == len(function.results) and is_vector(function))
         self._longest = _LONGEST if is_cheap(function) else _LONGEST_COSTLY
-        self._kernels: dict[tuple[int, tuple[_Way, ...]], tuple[Entry, Frame]] = {}
+        self._kernels: dict[tuple[int, tuple[Way, ...]], tuple[Entry, Frame]] = {}
 
     def bind(self, call: Call) -> Start | None:
         """Bind a call; None where its rows are long, or lie in another way."""
-        if not self._possible or len(call.shape) < 2:
+        row = call.shape[-1]
+        if not self._possible or row * self._statements > _STATEMENTS:
             return None
-        rows, row = call.shape[-2:]
-        if not 1 < row <= self._longest or rows < _ROWS or \
-                prod(call.shape) < _LEAST or row * self._statements > _STATEMENTS:
+        ways = ways_of(call, self._longest, [("1", row)]*len(self._signature.outputs))
+        if ways is None:
             return None
-        found = [_way(row, *s[-2:]) for s in call.strides]
-        ways = tuple(way for way in found if way is not None)
-        outputs = ways[len(ways) - len(self._signature.outputs):]
-        if len(ways) < len(found) or set(outputs) != {("1", row)}:
-            return None
-        entry, frame = self._kernel(row, ways)
-        whole = replace(call, shape=call.shape[:-1],
-                        strides=tuple(s[:-1] for s in call.strides))
-        return start_of(entry, frame, whole, (), prod(whole.shape), row)
-
-    def _kernel(self, row: int, ways: tuple[_Way, ...]) -> tuple[Entry, Frame]:
         known = self._kernels.get((row, ways))
         if known is None:
             lines, frame = _text(self._typed, self._signature, row, ways)
             known = build("\n".join(lines)), frame
             self._kernels[row, ways] = known  # two threads may make it: no harm
-        return known
+        return start_rows(*known, call)
 
 
-def _way(row: int, down: int, along: int) -> _Way | None:
+def is_vector(typed: Typed) -> bool:
+    """Whether a function has neither loops nor effects: copies of it are vectors."""
+    return not any(isinstance(s, For | While) or (
+        isinstance(s, Let) and s.op in EFFECTS) for s in walk(typed.function.body))
+
+
+def ways_of(call: Call, longest: int, outputs: Sequence[Way]) -> tuple[Way, ...] | None:
+    """The ways that a call's arrays lie in; None where a row in turn is faster.
+
+    Parameters
+    ----------
+    longest
+        Elements of a row at most.
+    outputs
+        The ways that outputs have to lie in.
+    """
+    if len(call.shape) < 2 or not 1 < call.shape[-1] <= longest or \
+            call.shape[-2] < _ROWS or prod(call.shape) < _LEAST:
+        return None
+    found = [_way(call.shape[-1], *s[-2:]) for s in call.strides]
+    ways = tuple([way for way in found if way is not None])
+    fits = len(ways) == len(found) and ways[len(ways) - len(outputs):] == tuple(outputs)
+    return ways if fits else None
+
+
+def start_rows(entry: Entry, frame: Frame, call: Call) -> Start:
+    """A start of a kernel whose units of work are rows."""
+    rows = replace(call, shape=call.shape[:-1],
+                   strides=tuple([s[:-1] for s in call.strides]))
+    return start_of(entry, frame, rows, (), prod(rows.shape), call.shape[-1])
+
+
+def _way(row: int, down: int, along: int) -> Way | None:
     """The way that elements lie, by their strides from row to row and within one."""
-    if along == 1 and row <= down <= _LONGEST_COSTLY:
+    if along == 1 and row <= down <= 2*row:
         return "1", down
     if along in (0, 1) and down == 0:
         return "0", row * along
     return ("1", 0) if along == 0 and down == 1 else None
 
 
-def _text(typed: TypedMap, signature: Signature, row: int, ways: Sequence[_Way],
+def _text(typed: TypedMap, signature: Signature, row: int, ways: Sequence[Way],
           ) -> tuple[list[str], Frame]:
     rank = signature.ranks[0] - 1
     function = typed.function
@@ -112,7 +131,7 @@ def _text(typed: TypedMap, signature: Signature, row: int, ways: Sequence[_Way],
     run = loop("point", "j0", "j1", names, masked=not cheap)
     return [f"# Map {function.function.name} of rows of {row}", *point,
             "def kernel(a, begin, end):", *["    wide_vectors()"] * (not cheap),
-            *indented(_nest(frame, run))], frame
+            *indented(rows_nest(frame, run))], frame
 
 
 def _point(typed: TypedMap, elements: Elements, arrays: Sequence[Operand], inputs: int,
@@ -138,8 +157,8 @@ def _point(typed: TypedMap, elements: Elements, arrays: Sequence[Operand], input
     return inlined("point", ["j", *names], [*body, *stores]), list(names)
 
 
-def _nest(frame: Frame, run: str) -> list[str]:
-    """Lines of the loops over the rows begin … end - 1."""
+def rows_nest(frame: Frame, run: str) -> list[str]:
+    """Lines of the loops over the rows begin … end - 1, of which `run` is the inner."""
     extents = [f"n{d}" for d in range(frame.rank)]
     if frame.rank == 1:
         return [*frame.unpack(), *(line for o in frame.operands for line in o.bind()),

@@ -18,7 +18,8 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.loop_nests import stride_code
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
-from .row_text import RowText
+from .row_short import ShortRow
+from .row_text import SCRATCH, RowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
@@ -37,9 +38,9 @@ _ROWS = 8
 #: So many rows side by side at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Columns up to which rows side by side are faster whatever the strides:
-#: benchmarks/notes/cpu.md#rows-across.
-_FEW = 48
+#: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
+#: the strides: benchmarks/notes/cpu.md#rows-across.
+_FEW_BYTES = 96
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
 #: benchmarks/notes/cpu.md#rows-across.
@@ -73,12 +74,17 @@ class RowLauncher:
         self.signature = signature
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
-        self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
+        self._short = ShortRow(typed, signature)
+        self._itemsize = max([4, *(d.itemsize for d in typed.dtypes.values())])
+        self._kernels: dict[tuple[type[RowText], tuple[str, ...], bool], Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
         if not self.sums:
             call = lanes_last(call, len(call.shape) - 1)
+            start = self._short.bind(call)
+            if start is not None:
+                return start
         return self._across(call) if self._is_across(call) else self._along(call)
 
     def _is_across(self, call: Call) -> bool:
@@ -89,11 +95,11 @@ class RowLauncher:
         if self.sums and (len(call.shape) > 2 or columns > NARROW):
             return False
         far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
-        return columns <= _FEW or far < 0
+        return columns * self._itemsize <= _FEW_BYTES or far < 0
 
     def _along(self, call: Call) -> Start:
-        kernel = self._kernel(RowText, self.signature.inner)
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
+        kernel = self._kernel(RowText, self.signature.inner, columns <= SCRATCH)
         if self.sums:
             step = max(_ROWS, -(-rows // _CHUNKS))
             return self._summing(kernel, call, step, -(-rows // step))
@@ -126,12 +132,16 @@ class RowLauncher:
             (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
             (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
 
-    def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
-        kernel = self._kernels.get((text, codes))
+    def _kernel(self, text: type[RowText], codes: tuple[str, ...],
+                short: bool = False) -> Kernel:
+        kernel = self._kernels.get((text, codes, short))
         if kernel is None:
-            problem = text(self.typed, self.signature, codes)
+            problem = text(self.typed, self.signature, codes, short)
             kernel = build("\n".join(problem.lines())), problem.frame
-            self._kernels[text, codes] = kernel  # two threads may make it: no harm
+            # Two threads may make it: no harm.
+            self._kernels[text, codes, short] = kernel
+            if not problem.scratch:  # long rows have the same
+                self._kernels[text, codes, not short] = kernel
         return kernel
 
 

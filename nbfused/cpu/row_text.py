@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,17 +19,21 @@ from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
 from .text.elements import Computed, Elements
 from .text.fold import FIRST, FIRST_LANE, Fold
-from .text.lines import indented, inlined, loop, unravel
+from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
 from .text.reuse import (
-    costly_value,
     is_cheap,
+    reused_value,
     substitute_trees,
     vector_bytes,
     vectors,
 )
 
-__all__ = ["RowText", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "sum_text"]
+
+#: Values of a row at most that are kept on the stack until they are reused, where no
+#: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+SCRATCH = 1 << 12
 
 
 class RowText:
@@ -41,6 +46,8 @@ class RowText:
         of chunks, whether to finish, and the address of each partial sum.
     sums
         Kind and accumulator of each output that is a sum over rows.
+    scratch
+        Local arrays for the values of a row that no output can hold, and their dtypes.
     rooms, launched, inner, index
         Codes of outputs that may hold a stage's values; what the launcher adds to the
         arguments; the inner loop; the text of the column's index.
@@ -52,8 +59,11 @@ class RowText:
     index: ClassVar[str] = "j"
 
     def __init__(self, typed: TypedRow, signature: Signature,
-                 inner_codes: Sequence[str] = ()) -> None:
+                 inner_codes: Sequence[str] = (), short: bool = False) -> None:
+        """Rows have at most `SCRATCH` elements where they are `short`."""
         self.typed = typed
+        self.short = short
+        self.scratch: dict[str, np.dtype] = {}
         self.points = points(typed)
         self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
         rank = sum(signature.ranks)
@@ -120,6 +130,7 @@ class RowText:
         finishing, finish = self._finish()
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
+        reserved += [local(*one, SCRATCH) for one in self.scratch.items()]
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
                 *functions, *finishing, *begin, "def kernel(a, begin, end):",
                 *indented([*narrow, *self.frame.unpack(), *self._pointers(), *reserved,
@@ -175,14 +186,19 @@ class RowText:
     def _element(self, k: int, stage: TypedStage) -> tuple[list[str], list[str]]:
         """Names, and lines that compute a stage's elements ``e0``, … of them."""
         typed = substitute_trees(stage.element, self.kept)
+        results = [f"e{i}" for i in range(len(stage.state))]
         names = self._names(typed)
-        element = self.elements.evaluate(
-            typed, [f"e{i}" for i in range(len(stage.state))])
-        room = self._keep(k, stage)
-        if room is not None:
-            names = list(dict.fromkeys((*names, *room.names)))
-            element = [*element, room.store("j", room.dtype, "e0")]
-        return names, element
+        found = self._keep(k, typed)
+        if found is None:
+            return names, self.elements.evaluate(typed, results)
+        value, room = found
+        names = list(dict.fromkeys((*names, *room.names)))
+        function = typed.function
+        both = replace(typed, results=(*typed.results, typed.dtypes[value]),
+                       function=replace(function, body=replace(
+                           function.body, yields=(*function.results, value))))
+        return names, [*self.elements.evaluate(both, [*results, "held"]),
+                       room.store("j", room.dtype, "held")]
 
     def _point(self, k: int, fold: Fold, names: Sequence[str]) -> list[str]:
         """Lines that add one column's element, if there is such a column."""
@@ -191,22 +207,30 @@ class RowText:
                 fold.fill(fold.top, "1"), f"if 0 <= {c} < {self.columns}:",
                 f"    {fold.lane(fold.top, '1', c, names)}"]
 
-    def _keep(self, k: int, stage: TypedStage) -> Operand | None:
-        """The output row that holds a stage's values until they are reused."""
-        tree = costly_value(stage.element)
+    def _keep(self, k: int, element: Typed) -> tuple[str, Operand] | None:
+        """A value of a stage's elements that is reused, and what holds it till then."""
         later = [s.element for s in self.typed.stages[k + 1:]]
         later += [o.function for _, o in self._outs("element", "column")]
-        if tree is None or all(substitute_trees(f, {"": tree}) is f for f in later):
+        found = reused_value(element, later)
+        if found is None:
             return None
-        dtype = compute_dtype(stage.element.results[0])
+        value, tree = found
+        dtype = element.dtypes[value]
         for i, _ in self._outs("element"):
             room = self.outputs[i]
             if (room.code in self.rooms and room.dtype == dtype
                     and room.name not in self.kept):
-                self.kept[room.name] = tree
-                self.elements.table[room.name] = room
-                return room
-        return None
+                return value, self._held(room, tree)
+        if not self.short:
+            return None
+        name = f"held{len(self.scratch)}"
+        self.scratch[name] = dtype
+        return value, self._held(Operand(name, dtype, "1", 0), tree)
+
+    def _held(self, room: Operand, tree: Hashable) -> Operand:
+        self.kept[room.name] = tree
+        self.elements.table[room.name] = room
+        return room
 
     def _element_outs(self) -> tuple[list[str], list[str]]:
         """Lines of the loop that computes all element outputs."""

@@ -20,8 +20,10 @@ SHORT = [(16, 1), (40, 3), (300, 7), (65, 16), (129, 17), (700, 31), (64, NARROW
 
 @pytest.fixture
 def across(monkeypatch):
-    """Refuse the kernel along rows."""
+    """Refuse the kernels along rows, and of rows that are written out."""
     monkeypatch.setattr(row.RowLauncher, "_along", None)
+    monkeypatch.setattr(row.ShortRow, "bind", lambda self, call: None)
+    monkeypatch.setattr(row, "_FEW_BYTES", 8*NARROW)
 
 
 @pytest.mark.parametrize(("shape", "dtype"), sampled_together(

@@ -66,6 +66,7 @@ class Fold:
                  merge: Typed, element: Typed, vector: int) -> None:
         self.tag = tag
         self._straight = is_straight(element) and is_cheap(merge)
+        self._cheap = is_cheap(element)
         # A maximum asks whether its first operand is NaN: of an element that is known
         # before the state.
         self._extreme = [s.op for s in merge.function.body.statements
@@ -166,6 +167,11 @@ class Fold:
         return loop(name, "0", lanes, names, masked=masked) if lanes else \
             f"for_lanes({name}, {self.lanes}, {self.width}, {packed(names)})"
 
+    def _one(self, function: str, names: Sequence[str]) -> str:
+        """A line that calls a function for a vector of lanes."""
+        return (f"for_lanes({self.tag}_{function}, {self.width}, {self.width}, "
+                f"{packed(names)})")
+
     def segment(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that fold ``n`` elements into the second level."""
         return [*self._start(n), *self._groups(names), *self._rest(n, names)]
@@ -198,12 +204,20 @@ class Fold:
         """Lines that add the last elements, which are fewer than lanes.
 
         Where nothing branches, and merging is cheap, all lanes are stored, whether they
-        have an element or not, and stay in registers.
+        have an element or not, and stay in registers.  Of elements that cost something
+        no more are computed than a vector has: each vector goes to the first lanes.
         """
-        rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names)) \
-            if self._straight else \
-            self.lane(self.top, f"{n} - full", "full", names, True)
-        return [f"if {n} > full:", f"    {rest}"]
+        if not self._straight:
+            rest = self.lane(self.top, f"{n} - full", "full", names, True)
+            return [f"if {n} > full:", f"    {rest}"]
+        if self._cheap:
+            rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names))
+            return [f"if {n} > full:", f"    {rest}"]
+        one = str(self.width)
+        return ["done = full", f"while done + {one} <= {n}:", *indented([
+            self._one("lane", (*self.top, "done", *names)), f"done += {one}"]),
+            f"if {n} > done:", *indented([
+                self._one("rest", (*self.top, f"{n} - done", "done", *names))])]
 
     def total(self) -> str:
         """A line that combines the lanes pairwise into lane 0."""

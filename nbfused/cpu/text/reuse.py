@@ -1,12 +1,12 @@
 """Reuse of costly values that one stage of a row computes and later ones need.
 
 softmax adds up ``exp(x - top)`` and then divides it: the second time it is read where
-the result is going to be.
+the result is going to be.  Its derivative adds up products of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from ...scalar.ir.clean import IMPURE, clean
@@ -22,7 +22,7 @@ from ...scalar.ir.nodes import (
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
 
-__all__ = ["costly_value", "is_cheap", "is_straight",
+__all__ = ["is_cheap", "is_straight", "reused_value",
            "substitute_trees", "vector_bytes", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
@@ -83,13 +83,14 @@ def vectors(*functions: Typed) -> str:
     return "narrow_vectors()" if vector_bytes(*functions) == 32 else "wide_vectors()"
 
 
-def costly_value(typed: Typed) -> Hashable | None:
-    """The expression tree of a function's only result, if costly."""
-    results = typed.function.results
-    if len(results) != 1 or isinstance(results[0], Literal):
-        return None
+def reused_value(typed: Typed, later: Sequence[Typed]) -> tuple[str, Hashable] | None:
+    """The last costly value of a function that others compute, too, and its tree."""
     found = _Expressions(typed)
-    return found.trees[results[0]] if results[0] in found.costly else None
+    for name, tree in reversed(found.trees.items()):
+        if name in found.costly and any(
+                substitute_trees(f, {"": tree}) is not f for f in later):
+            return name, tree
+    return None
 
 
 def substitute_trees(typed: Typed, kept: Mapping[str, Hashable]) -> Typed:
