@@ -35,8 +35,12 @@ _CHUNKS = 32
 #: measured.
 _ROWS = 8
 
-#: So many rows side by side at least for the kernel across them; not measured.
+#: A last loop that is as long stays the last one; not measured.
 _WIDE = 16
+
+#: So many rows side by side at least for the kernel across them:
+#: benchmarks/notes/cpu.md#rows-across.
+_SIDE_BY_SIDE = 8
 
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
 #: the strides: benchmarks/notes/cpu.md#rows-across.
@@ -89,7 +93,7 @@ class RowLauncher:
 
     def _is_across(self, call: Call) -> bool:
         """Whether the inner loops should run over rows."""
-        if call.shape[-2] < _WIDE:
+        if call.shape[-2] < _SIDE_BY_SIDE:
             return False
         columns = call.shape[-1]
         if self.sums and (len(call.shape) > 2 or columns > NARROW):

@@ -16,6 +16,10 @@ from .number import Number, bits, fma, fma_is_fast, real
 __all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner", "product",
            "two_sum"]
 
+#: Coefficients of a polynomial from which two chains of multiply-adds are faster than
+#: one: benchmarks/notes/cpu.md#maps-on-the-cpu.
+_LONG = 10
+
 
 @record(frozen=True)
 class Format:
@@ -89,9 +93,22 @@ def format_of(x: Number) -> Format:
 
 
 def horner(coefficients: Sequence[float], x: Number) -> Number:
-    """Evaluate a polynomial, given with the highest degree first."""
-    total = Number(x.builder, x.constant(coefficients[0]))
-    for c in coefficients[1:]:
+    """Evaluate a polynomial, given with the highest degree first.
+
+    In a long one each step waits for the one before: all but the last two are two
+    polynomials in the square, of even and of odd powers.  Those two decide how the
+    result is rounded.
+    """
+    if len(coefficients) < _LONG:
+        return _steps(Number(x.builder, x.constant(coefficients[0])),
+                      coefficients[1:], x)
+    square, first = x*x, coefficients[:-2]
+    odd, even = (horner(first[at::-2][::-1], square) for at in (-2, -1))
+    return _steps(fma(odd, x, even), coefficients[-2:], x)
+
+
+def _steps(total: Number, coefficients: Sequence[float], x: Number) -> Number:
+    for c in coefficients:
         total = fma(total, x, c)
     return total
 
