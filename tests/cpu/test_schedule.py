@@ -56,7 +56,8 @@ def test_pieces_of_a_map_begin_at_cache_lines(pieces, dtype, skip):
         assert (y.ctypes.data + begin*dtype.itemsize) % LINE == 0
 
 
-@pytest.mark.parametrize(("columns", "cut"), [(20, False), (500, False), (30_000, True)])
+@pytest.mark.parametrize(("columns", "cut"),
+                         [(20, False), (500, False), (30_000, True)])
 def test_pieces_end_where_short_rows_do(pieces, columns, cut):
     x = np.arange(210_000.0).reshape(-1, columns)
     found = run_map(SQUARE, np.broadcast_to(x[:1], x.shape))
