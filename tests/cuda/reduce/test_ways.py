@@ -34,6 +34,7 @@ def forced(monkeypatch, number):
     return taken
 
 
+@pytest.mark.variants
 def test_candidates_differ_and_do_not_spill(monkeypatch):
     x = np.ones((4096, 4096), np.float32)
     taken = []

@@ -140,7 +140,7 @@ def ran(kernel, arrays, more, device):
 
 
 @pytest.mark.parametrize(("debug", "name"), sampled_together(
-    product((False, True), CASES), (False, "handed_on"), (False, "factored"),
+    product((False, True), CASES), (False, "handed_on"),
     (True, "recurrence")))
 def test_both_modes_against_differences(name, debug, device):
     kernel, arrays, more, rng = given(name)
