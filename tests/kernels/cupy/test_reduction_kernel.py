@@ -40,7 +40,6 @@ def test_known_ways_to_combine(text, name, dtype):
     assert found.combine.name == name
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float64",
                                    "complex64"])
 def test_sums_of_every_kind(dtype, device):
