@@ -36,8 +36,8 @@ OPTIONAL = {"cloudpickle", "cupy", "dask", "jax", "matplotlib", "mpi4py", "numba
             "scipy", "sklearn", "torch", "triton", "warp"}
 #: Pages whose kernels take long: left to the variants.
 LONG = {f"docs/{name}.md" for name in (
-    "kernels", "how_to/training_step", "how_to/transforms", "coming_from/slang",
-    "coming_from/warp", "reference/array_api")}
+    "kernels", "how_to/backend_plugin", "how_to/training_step", "how_to/transforms",
+    "coming_from/slang", "coming_from/warp", "reference/array_api")}
 FENCE = re.compile(r" *(?:[-*] +|\d+\. +)?(`{3,}|~{3,})(.*)")
 
 

@@ -25,6 +25,7 @@ def test_sphere_tracing_finds_the_scene(run):
     np.testing.assert_allclose(found.fitted, found.TRUTH, atol=0.02)
 
 
+@pytest.mark.variants
 def test_rasterizer_finds_the_triangles(run):
     found = run("rasterizer", size=32)
     np.testing.assert_allclose(found.fitted, found.TRUTH, atol=1e-3)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings(
 
 PROGRAMS = {p.__name__: p for p in (*SIMULATIONS, *LEARNING, *STATISTICS)}
 #: Those that are fused at once.
-FUSED = ("wing", "heat", "gaussian_process", "quantum")
+FUSED = ("wing", "heat", "quantum")
 #: Of which each gradient takes long, of functions that others take as well.
 LONG = ("fluid", "sequence_labels")
 

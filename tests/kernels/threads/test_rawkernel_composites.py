@@ -41,7 +41,8 @@ def algebra_reference(a, v):
     return out, far
 
 
-def test_matrices(device):
+@pytest.mark.parametrize("order", sampled([1, 2], 1))
+def test_matrices(order, device):
     a, v = RNG.standard_normal((3, 3, 3)), RNG.standard_normal((3, 3))
     op = algebra.as_op(outputs={"out": "a", "far": "v"}, grid=1,
                        block=lambda a, **_: len(a))
@@ -52,7 +53,7 @@ def test_matrices(device):
     for found, expected in zip(op(place(a), place(v)), algebra_reference(a, v),
                                strict=True):
         np.testing.assert_allclose(nf.to_numpy(found), expected, rtol=1e-10)
-    nf.testing.gradcheck(op, (a[:1], v[:1]), order=2, place=place)
+    nf.testing.gradcheck(op, (a[:1], v[:1]), order=order, place=place)
 
 
 @nf.rawkernel(differentiable=True)
