@@ -38,8 +38,9 @@ lint: $(dev_stamp)
 pytest: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) --dist worksteal -m "not variants" $(PYTEST)
 
-# Every shape of tile, dtype and architecture, and the ops like others: minutes. What
-# other tests interpret is compiled here.
+# Every shape of tile, dtype and architecture, the ops like others, and what Numba's
+# CUDA simulator runs. What other tests interpret is compiled here. A part of it has the
+# tests' paths: PYTEST=tests/cuda.
 variants: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) -m "variants or interpreted" $(PYTEST)
 
@@ -104,11 +105,13 @@ rocm-sample: $(dev_stamp)
 	$(EMULATED) $(RUN) -m nbfused rocm build
 	$(LAST) $(RUN) -m pytest -n $(JOBS) -m "rocm and not variants" $(SAMPLED) $(PYTEST)
 
-# For AMD devices by hipcc, which needs none: every kernel of the ops, without spills.
+# For AMD devices by hipcc, which needs none: every kernel of the ops, without spills, and
+# every operation, where float32 stays out of float64.
 ARCHS ?= gfx906,gfx908,gfx90a,gfx1030
 
 rocm-build: $(dev_stamp)
 	NBFUSED_ROCM_EMULATE=0 $(RUN) -m nbfused rocm build --arch $(ARCHS) --check
+	$(RUN) -m pytest -m variants tests/scalar/printing/test_print_hip_compile.py $(PYTEST)
 
 # The table of nbfused and its peers: DEVICE=cuda, BENCHMARK="--only layer_norm".
 DEVICE ?= cpu

@@ -33,6 +33,7 @@ def value(line):
     return float(re.search(r" ([-+.\d]\S*) \D+$", line)[1])
 
 
+@pytest.mark.variants
 def test_every_benchmark_runs_and_measures_something(capsys):
     assert main(["--quick", "--match", "cpu|numpy"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines()

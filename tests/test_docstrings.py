@@ -84,6 +84,8 @@ def first_lines() -> Iterator[tuple[str, str]]:
             if text:
                 yield name, text.splitlines()[0]
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):  # most of a tree, without a docstring
+                continue
             yield from walk(child, f"{name}.{child.name}" if isinstance(
                 child, (ast.ClassDef, ast.FunctionDef)) else name)
 

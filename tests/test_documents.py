@@ -34,6 +34,10 @@ DOCUMENTS = [path for path in (*ROOT.glob("README.md"),
 #: Libraries that a reader of a page may have and a machine that tests it may lack.
 OPTIONAL = {"cloudpickle", "cupy", "dask", "jax", "matplotlib", "mpi4py", "numba_cuda",
             "scipy", "sklearn", "torch", "triton", "warp"}
+#: Pages whose kernels take long: left to the variants.
+LONG = {f"docs/{name}.md" for name in (
+    "kernels", "how_to/backend_plugin", "how_to/training_step", "how_to/transforms",
+    "coming_from/slang", "coming_from/warp", "reference/array_api")}
 FENCE = re.compile(r" *(?:[-*] +|\d+\. +)?(`{3,}|~{3,})(.*)")
 
 
@@ -199,7 +203,8 @@ def cases() -> Iterator[Any]:
     """
     for path in DOCUMENTS:
         name = str(path.relative_to(ROOT))
-        yield pytest.param(path, None, id=name)
+        yield pytest.param(path, None, id=name,
+                           marks=pytest.mark.variants if name in LONG else ())
         found = blocks(path.read_text())
         for needs in plan(found).skipped.keys() - {"gpu"}:
             yield pytest.param(path, needs, id=f"{name}-{needs}")

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from nbfused.support.forks import cached_property
+from tests.variants import sampled, sampled_together
 
 #: Forks while another thread imports a module, or parses its first op.
 PROGRAM = """
@@ -48,9 +49,9 @@ thread.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("busy", [
-    "numpy", "nbfused.arrays.detect", "nbfused.ops", "nbfused.cpu", "nbfused.cpu.map",
-    "llvmlite", "ast.parse"])
+@pytest.mark.parametrize("busy", sampled(
+    ["numpy", "nbfused.arrays.detect", "nbfused.ops", "nbfused.cpu", "nbfused.cpu.map",
+     "llvmlite", "ast.parse"], "nbfused.ops", "nbfused.cpu.map", "ast.parse"))
 def test_a_child_does_not_wait_for_another_threads_first_call(busy):
     environment = {k: v for k, v in os.environ.items() if k != "NBFUSED_BACKEND"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, busy],
@@ -60,7 +61,8 @@ def test_a_child_does_not_wait_for_another_threads_first_call(busy):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("busy", ["logging", "nbfused.cpu.map", "llvmlite", "hashlib"])
+@pytest.mark.parametrize("busy", sampled(
+    ["logging", "nbfused.cpu.map", "llvmlite", "hashlib"], "logging", "llvmlite"))
 def test_a_fork_that_waits_for_a_thread_that_registers_hooks_is_silent(busy):
     """Locks that were not taken were given back: three tracebacks."""
     environment = {k: v for k, v in os.environ.items() if k != "NBFUSED_BACKEND"}
@@ -140,10 +142,11 @@ print(first.is_alive(), second.is_alive())
 """
 
 
-@pytest.mark.parametrize(("module", "pause", "use"), [
-    *((name, "autograd.tape", "nf.ops.exp") for name in (
+@pytest.mark.parametrize(("module", "pause", "use"), sampled_together(
+    [*((name, "autograd.tape", "nf.ops.exp") for name in (
         "ops", "autograd", "op", "kernels.threads.rawkernel", "testing")),
-    ("rocm", "rocm.build.toolchain", "nf.array([1.0], device='rocm')")])
+     ("rocm", "rocm.build.toolchain", "nf.array([1.0], device='rocm')")],
+    *((name, "autograd.tape", "nf.ops.exp") for name in ("ops", "op", "autograd"))))
 def test_two_threads_import_the_same_in_two_ways(module, pause, use):
     done = subprocess.run([sys.executable, "-c", BOTH, f"nbfused.{module}",
                            f"nbfused.{pause}", use], check=True, capture_output=True,

@@ -13,6 +13,8 @@ import nbfused as nf
 from nbfused.autograd.numpy_api.of_cupy import looking_at_arguments
 from nbfused.errors import KernelTypeError
 
+pytestmark = pytest.mark.interpreted
+
 
 def named(name):
     """One of CuPy's ufuncs or reductions, of which Variables see the name."""

@@ -49,6 +49,7 @@ def test_the_import_is_cheap():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.variants
 def test_a_warm_process_imports_no_numba(tmp_path):
     """Three kernels, and the machine code of direct calls, which they share."""
     text = ("import sys, numpy as np; import nbfused as nf; x = np.ones((4, 5)); "

@@ -280,6 +280,7 @@ def test_a_warm_process_does_not_import_numba(tmp_path):
     assert program() == "False"
 
 
+@pytest.mark.variants
 def test_a_warm_process_finds_functions_that_only_numba_has(tmp_path):
     """Complex powers are one."""
     code = """if True:

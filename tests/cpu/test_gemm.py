@@ -17,7 +17,7 @@ from nbfused.cpu.contract.tile import tile_of
 from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
 from tests.cpu.skeletons import run_contract
-from tests.variants import sampled_together
+from tests.variants import sampled, sampled_together
 
 RNG = np.random.default_rng(0)
 SIZES = [(1, 1, 1), (13, 1, 33), (12, 16, 32), (11, 17, 31), (100, 64, 70),
@@ -79,7 +79,7 @@ def test_columns_in_several_parts(monkeypatch):
     assert np.array_equal(product(a, b), a @ b)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("dtype", sampled(["f4", "f8"], "f4"))
 def test_bits_do_not_depend_on_threads_and_blocks(dtype, monkeypatch):
     a = RNG.standard_normal((200, 3000)).astype(dtype)
     b = RNG.standard_normal((3000, 150)).astype(dtype)

@@ -10,6 +10,7 @@ import pytest
 import nbfused as nf
 from nbfused.cpu.raw.guards import find_guards
 from nbfused.specs import Raw
+from tests.variants import sampled
 
 LEAST, MOST = -2**63, 2**63 - 1
 BOUNDS = (LEAST, LEAST + 1, -5, 0, 3, 40, 70, MOST)
@@ -161,6 +162,7 @@ def test_places_that_are_not_known_are_compared_by_each_thread():
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0), (0, 0)], ids=str)
-@pytest.mark.parametrize("kernel", EXPECTED, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kernel", sampled(EXPECTED, returns, both, added),
+                         ids=lambda k: k.__name__)
 def test_arrays_without_elements(kernel, shape):
     kernel[(3, 3), (32, 2)](np.zeros(shape), 0, 5)

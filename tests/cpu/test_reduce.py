@@ -75,8 +75,7 @@ def _numpys(name, x):
     [("sum", "f4"), ("sum", "f8"), ("sum", BF16), ("sum", "c8"), ("sum", "i1"),
      ("max", "f4"), ("max", "f2"), ("max", "i4"), ("argmax", "f4"), ("argmin", "f8"),
      ("welford", "f4"), ("welford", "f8"), ("any", "f4")],
-    ("sum", "f4"), ("sum", "c8"), ("max", "f2"), ("argmax", "f4"), ("welford", "f8"),
-    ("any", "f4")), ids=str)
+    ("sum", "c8"), ("max", "f2"), ("argmax", "f4"), ("welford", "f8")), ids=str)
 def test_ends_of_rows(memory, name, dtype):
     """Lanes without an element keep their state, and nothing behind is read."""
     dtype = np.dtype(dtype)
@@ -112,7 +111,7 @@ def test_sums_across(shape):
     ((6, 40, 7), (1,)), ((6, 40, 70), (0, 2)), ((90, 50, 30), (0, 2)),
     ((3, 30, 4, 20), (0, 2)), ((3, 30, 4, 20), (1, 3)), ((4, 2, 1, 200), (0, 1)),
 ], ids=str)
-@pytest.mark.parametrize("layout", ["c", "fortran", "strided"])
+@pytest.mark.parametrize("layout", sampled(["c", "fortran", "strided"], "c"))
 def test_sums_over_axes(shape, axes, layout):
     x = normal(shape)
     if layout == "fortran":
@@ -129,8 +128,7 @@ SPANS = [
 
 @pytest.mark.parametrize(("shape", "axes", "layout"), sampled_together(
     [(*span, layout) for span in SPANS for layout in ("c", "reversed", "strided")],
-    *((*span, "c") for span in SPANS), (*SPANS[0], "reversed"), (*SPANS[0], "strided"),
-    (*SPANS[1], "strided")), ids=str)
+    *((*span, "c") for span in SPANS[:5]), (*SPANS[0], "strided")), ids=str)
 def test_spans(shape, axes, layout):
     x = np.random.default_rng(5).normal(2.0, 1.0, shape)
     if layout != "c":
@@ -144,7 +142,7 @@ def test_spans(shape, axes, layout):
 
 
 @pytest.mark.parametrize("shape", [(100, 1), (1000, 7), (65, 48), (90, 7, 3)], ids=str)
-@pytest.mark.parametrize("dtype", sampled(["f4", "f2", "i4", "i8"], "f4", "i8"))
+@pytest.mark.parametrize("dtype", sampled(["f4", "f2", "i4", "i8"], "f4"))
 def test_short_rows(shape, dtype):
     x = np.random.default_rng(6).integers(-9, 9, shape).astype(dtype)
     assert np.array_equal(ops.sum(x, axis=1), x.sum(1))
@@ -153,7 +151,7 @@ def test_short_rows(shape, dtype):
 
 @pytest.mark.parametrize("dtype", sampled(
     ["f2", "f8", "i1", "u1", "i4", "u8", "?", "c8", "c16"],
-    "f2", "f8", "i1", "u8", "?", "c8"))
+    "f2", "i1", "?", "c8"))
 def test_accumulators(dtype):
     for shape, axes in (((70_001,), (0,)), ((40, 300), (0,)), ((40, 300), (1,))):
         x = (normal(shape)*5).astype(dtype)
@@ -196,7 +194,7 @@ def test_errors_are_like_those_of_pairwise_summation():
 
 @pytest.mark.parametrize("name", sampled(
     ["max", "min", "prod", "any", "all", "logsumexp"],
-    "max", "prod", "all", "logsumexp"))
+    "prod", "logsumexp"))
 @pytest.mark.parametrize(("shape", "axes"), [
     ((1,), (0,)), ((1000,), (0,)), ((200_000,), (0,)), ((9, 100), (1,)),
     ((100, 90), (0,))], ids=str)

@@ -38,8 +38,7 @@ def numbers(shape, dtype, seed=0, values=50):
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("length", sampled(LENGTHS, *LENGTHS[::2]))
-@pytest.mark.parametrize("dtype", sampled(DTYPES, "float16", "float32", "int8",
-                                          "uint64"))
+@pytest.mark.parametrize("dtype", sampled(DTYPES, "float32", "int8"))
 def test_the_first_of_equal_ones(dtype, length, op, kernels):
     for seed in range(3):
         x = numbers(length, dtype, seed)
@@ -90,7 +89,7 @@ def test_of_what_is_computed(kernels):
     assert kernels
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", sampled(OPS, "argmin"))
 @pytest.mark.parametrize("shape", [(5*CHUNK,), (3, 4*CHUNK + 1)])
 def test_of_what_is_computed_from_its_index(shape, op, kernels):
     def weighted(x, index):
@@ -112,7 +111,7 @@ def test_of_what_is_computed_from_its_index(shape, op, kernels):
     assert kernels
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", sampled(OPS, "argmax"))
 @pytest.mark.parametrize("shape", [(2, 100), (100, 1), (CHUNK + 1, 1)])
 def test_places_that_elements_bring_along(shape, op):
     """States of blocks are merged so, whose places may have more than 32 bits."""

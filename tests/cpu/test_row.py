@@ -13,7 +13,7 @@ from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Out, Row, Stage
 from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_row
-from tests.variants import sampled_together
+from tests.variants import sampled, sampled_together
 
 RNG = np.random.default_rng(0)
 SHAPES = [(1, 1), (3, 5), (1, 300), (40, 64), (7, 65), (5, 6, 33), (2, 3, 4, 17),
@@ -103,7 +103,7 @@ def test_softmax(shape, dtype):
 
 @pytest.mark.parametrize(("shape", "dtype"), sampled_together(
     [(shape, dtype) for shape in SHAPES[1:-1] for dtype in ("f4", "f8")],
-    *((shape, "f4") for shape in SHAPES[1:-1]), (SHAPES[1], "f8")), ids=str)
+    *((shape, "f4") for shape in SHAPES[1:-1])), ids=str)
 def test_every_kind_of_input_and_output(shape, dtype):
     x, offset = normal(shape, dtype), normal(shape[:-1], dtype)
     w, b = normal(shape[-1], dtype), normal(shape[-1], dtype)
@@ -177,7 +177,7 @@ def test_a_stage_leaves_its_exponentials_for_the_result(dtype, codes, count):
     assert found == count + 1  # of the last elements there is one more
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (5, 63), (40, 200)])
+@pytest.mark.parametrize("shape", sampled([(3, 1), (5, 63), (40, 200)], (5, 63)))
 def test_values_that_stay_are_read_by_later_stages_and_sums(shape):
     stages = (*SOFTMAX.stages, Stage(("t",), parse(weighted), SUM, identity()))
     outs = (Out("element", parse(lambda x, m, s, t: exp(x - m)/s - t)),

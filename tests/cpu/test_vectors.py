@@ -18,7 +18,7 @@ from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Map, Out, Reduce, Row, Stage
 from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_map, run_reduce, run_row
-from tests.variants import sampled_together
+from tests.variants import sampled, sampled_together
 
 SUM, MAX = COMBINES["sum"], COMBINES["max"]
 FUNCTIONS = {
@@ -71,7 +71,7 @@ def widest(llvm, dtype):
 @pytest.mark.parametrize(("skeleton", "dtype", "name"), sampled_together(
     [(skeleton, dtype, name) for skeleton in ("map", "reduce", "row")
      for dtype in ("float32", "float64") for name in FUNCTIONS],
-    *(("map", dtype, name) for dtype in ("float32", "float64") for name in FUNCTIONS),
+    *(("map", "float32", name) for name in FUNCTIONS), ("map", "float64", "exp"),
     ("row", "float32", "exp"), ("row", "float32", "gelu")))
 def test_no_function_leaves_the_vectors(built, name, skeleton, dtype):
     x = np.linspace(0.1, 0.9, 4000, dtype=dtype).reshape(2, 2000)
@@ -113,8 +113,9 @@ def test_elements_of_any_stride_are_vectors(name, built):
     assert "ident.check" not in llvm
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "softplus",
-                                  "lgamma", "fmod", "atan2"])
+@pytest.mark.parametrize("name", sampled(
+    ["exp", "log", "tanh", "erf", "sigmoid", "softplus", "lgamma", "fmod", "atan2"],
+    "exp", "sigmoid", "fmod"))
 def test_strided_halves_are_vectors_and_nothing_is_said_on_the_terminal(
         built, capfd, name):
     """LLVM warns of loops that it is told to vectorise and cannot."""

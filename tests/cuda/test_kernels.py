@@ -64,7 +64,7 @@ def assert_clean(kernel):
 
 #: One op or a few of each kind of kernel; what the others compile is much the same.
 #: Products have files of their own.
-SEVERAL = ("where", "gelu", "sum", "softmax", "cross_entropy", "take")
+SEVERAL = ("where", "sum", "softmax", "take")
 
 
 @pytest.mark.parametrize("op", sampled(OPS, *SEVERAL))
@@ -110,8 +110,8 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("what", sampled(
-    SAMPLE, "map strided", "map broadcast", "embedding, odd length", "reduce rows",
-    "reduce columns", "row, odd length", "row both ways", "contract"))
+    SAMPLE, "map strided", "map broadcast", "reduce columns", "row, odd length",
+    "contract"))
 @pytest.mark.parametrize("dtype", sampled(["bfloat16", "float64", "int32"], "bfloat16"))
 def test_each_kind_of_kernel(what, dtype):
     kind = nf.arrays.BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
@@ -124,7 +124,7 @@ def test_each_kind_of_kernel(what, dtype):
 @pytest.mark.parametrize("arch", sampled([(7, 5), (8, 0), (10, 0)], (7, 5)))
 @pytest.mark.parametrize("what", sampled(
     ["map", "embedding, odd length", "reduce columns", "row both ways", "contract"],
-    "map", "reduce columns", "contract"))
+    "map", "contract"))
 def test_other_targets(what, arch):
     call = partial(SAMPLE[what], nf.arrays.BFLOAT16)
     for kernel in kernels_of([call], arch):

@@ -27,6 +27,8 @@ from nbfused.errors import (
 from nbfused.registry.backends import use_backend
 from tests.dispatch.numpy_backend import ADD, SCALE, NumpyBackend, numpy_backend
 
+pytestmark = pytest.mark.interpreted
+
 
 @nf.elementwise
 def doubled(x):

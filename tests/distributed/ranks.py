@@ -1,6 +1,7 @@
-"""One rank: ``python -m tests.distributed.ranks ENGINE FOLDER RANK SIZE PORT``.
+"""One rank: ``python -m tests.distributed.ranks ENGINE FOLDER HOW RANK SIZE PORT``.
 
-It runs every program, and adds a line of JSON for each to a file of its own.
+It runs every program, and adds a line of JSON for each to a file of its own.  HOW is
+"interpreted" or "compiled": kernels are compiled by each of the ranks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 
 import nbfused as nf
 from tests.distributed import learning, planned  # noqa: F401 - enter their programs
-from tests.distributed.programs import PROGRAMS, Ranks
+from tests.distributed.programs import PROGRAMS, Ranks, alone
 
 
 def gloo(rank, size, port):
@@ -79,12 +81,17 @@ def put(engine, device, x):
     return nf.array(x, device=device) if device else x.copy()
 
 
-def main(engine, folder, rank, size, port):
+def main(engine, folder, how, rank, size, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     comm, device = ENGINES[engine](rank, size, port)
     place = partial(put, engine, device)
     place.device = device
     ranks = Ranks(comm, place)
+    with alone() if how == "interpreted" else nullcontext():
+        run(engine, folder, ranks)
+
+
+def run(engine, folder, ranks):
     for name, program in PROGRAMS.items():
         if name in SKIPPED.get(engine, ()):
             continue
@@ -105,4 +112,4 @@ SKIPPED = {"cupy_nccl": ("a_group_that_others_are_not_in", "ranks_that_differ",
                          "a_rank_that_does_not_come")}
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    main(*sys.argv[1:4], *map(int, sys.argv[4:]))

@@ -16,6 +16,9 @@ import pytest
 from tests.distributed.programs import PROGRAMS
 from tests.distributed.ranks import ENGINES, SKIPPED
 
+#: Ranks with arrays in host memory are told so: both would compile every kernel.
+pytestmark = pytest.mark.interpreted
+
 SIZE = 2
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
@@ -46,10 +49,11 @@ def free_port():
         return s.getsockname()[1]
 
 
-def started(engine, folder):
+def started(engine, folder, how):
     """The processes of an engine; MPI starts its own."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.distributed.ranks", engine, str(folder)]
+    command = [sys.executable, "-m", "tests.distributed.ranks", engine, str(folder),
+               how]
     environment = {**os.environ, "NBFUSED_BACKEND": "", "PYTHONPATH": os.pathsep.join(
         [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])}
     if engine == "mpi":
@@ -68,7 +72,8 @@ def reports(request, tmp_path_factory):
     if reason is not None:
         pytest.skip(f"{engine}: {reason}")
     folder = tmp_path_factory.mktemp(engine)
-    processes = started(engine, folder)
+    compiled = "nccl" in engine or "interpreted" in request.config.option.markexpr
+    processes = started(engine, folder, "compiled" if compiled else "interpreted")
     try:
         printed = [p.communicate(timeout=LONG) for p in processes]
     finally:

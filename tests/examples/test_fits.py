@@ -18,12 +18,14 @@ def shifted(image, radius, mode="edge"):
             yield (r - radius, c - radius), padded[r:r + size, c:c + size]
 
 
+@pytest.mark.variants
 def test_sphere_tracing_finds_the_scene(run):
     found = run("sphere_tracing", size=32, steps=100)
     assert found.losses[-1] < 1e-2 * found.losses[0]
     np.testing.assert_allclose(found.fitted, found.TRUTH, atol=0.02)
 
 
+@pytest.mark.variants
 def test_rasterizer_finds_the_triangles(run):
     found = run("rasterizer", size=32)
     np.testing.assert_allclose(found.fitted, found.TRUTH, atol=1e-3)
@@ -84,6 +86,7 @@ def test_heat_decays_as_it_has_to_and_is_found_again(run, device):
         measured - found.truth)
 
 
+@pytest.mark.variants
 def test_robust_regression_agrees_with_scipy(run):
     optimize = pytest.importorskip("scipy.optimize")
     found = run("robust_regression", count=120, outliers=30)

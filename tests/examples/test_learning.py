@@ -25,6 +25,7 @@ def test_digits_are_read(run):
     np.testing.assert_allclose(found.logits, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.variants
 def test_language_model_knows_more_than_single_letters(run):
     special = pytest.importorskip("scipy.special")
     found = run("language_model", steps=150, eager=20, width=64)

@@ -28,7 +28,7 @@ from tests.variants import sampled
 COUNT, EVERY = 100, 10
 
 
-@pytest.mark.parametrize("seed", sampled(range(COUNT), *range(COUNT // 3)))
+@pytest.mark.parametrize("seed", sampled(range(COUNT), *range(COUNT // 5)))
 def test_a_program_is_what_numpy_makes_of_it(seed):
     interpreted = nf.use_backend(InterpreterBackend())
     with interpreted if seed % EVERY else contextlib.nullcontext():
@@ -70,6 +70,7 @@ def forget_derivatives():
             spec.__dict__.pop("_recorded", None)
 
 
+@pytest.mark.variants
 def test_a_wrong_derivative_is_noticed(monkeypatch):
     """With the rule of tanh changed."""
     for name in ("tanh", "sin", "cos", "exp"):

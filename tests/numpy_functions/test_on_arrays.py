@@ -10,6 +10,8 @@ from nbfused.errors import KernelTypeError
 
 from .agreement import check, normal
 
+pytestmark = pytest.mark.interpreted
+
 A, B = normal(3, 4), normal(3, 4, seed=1)
 CALLS = {
     "einsum": lambda f, x, y: f.einsum("ij,kj->ik", x, y),

@@ -6,6 +6,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import RangeError
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize(("call", "name"), [
     (lambda u: nf.ops.add(u, 256), "'y' is the Python integer 256"),

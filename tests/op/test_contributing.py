@@ -30,6 +30,7 @@ print(*sorted(added))
 """
 
 
+@pytest.mark.variants
 @pytest.mark.skipif(not CONTRIBUTING.exists(), reason="there is no checkout around")
 def test_the_ops_of_contributing_pass_the_suite(tmp_path):
     ops = re.findall(r"```python\n(@op\(.*?)```", CONTRIBUTING.read_text(), re.S)

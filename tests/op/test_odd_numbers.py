@@ -11,7 +11,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError
 from nbfused.scalar.typing.python_numbers import number_type, plain_number
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore")]
 
 
 class Mode(enum.IntEnum):

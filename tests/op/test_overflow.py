@@ -7,6 +7,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 
 def product(x):
     return (x * 3) // 3

@@ -8,6 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
 

@@ -17,6 +17,8 @@ from nbfused.scalar.source.static import literal
 from nbfused.scalar.source.structure import Array
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 
 def clipped_function():
     @nf.elementwise

@@ -11,6 +11,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from nbfused.op import scalar_function
 
+pytestmark = pytest.mark.interpreted
+
 A = np.random.default_rng(0).normal(size=(3, 4))
 W = np.random.default_rng(1).normal(size=(4, 2))
 

@@ -12,6 +12,8 @@ from nbfused.op.specialize import specialize
 from nbfused.scalar.source.static import literal, local, unroll
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 SCALE, PAIR = 3.0, (1.0, 2.0)
 
 
@@ -159,6 +161,7 @@ def filled(y, n: literal, value: literal = 1.0):
         y[i] = sum(v) * SCALE
 
 
+@pytest.mark.compiled
 def test_kernels_have_literals_too(device):
     def run(kernel, *args):
         y = nf.array(np.zeros(3), device=device)

@@ -9,7 +9,8 @@ import nbfused as nf
 from tests.variants import sampled
 
 #: Of NumPy, which is the oracle.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
           "uint64", "float16", "float32", "float64"]

@@ -19,6 +19,8 @@ from nbfused.errors import (
 )
 from nbfused.ops import empty_like, fill, full_like, ones_like, zeros_like
 
+pytestmark = pytest.mark.interpreted
+
 DTYPES = ("bool", "int8", "uint64", "float16", ml_dtypes.bfloat16, "float64",
           "complex64")
 READ_ONLY = np.zeros(2)

@@ -9,6 +9,8 @@ import nbfused as nf
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "max", "norm"])
 @pytest.mark.parametrize("position", [0, 1, 2])

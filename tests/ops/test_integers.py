@@ -10,6 +10,8 @@ from nbfused import ops
 from nbfused.errors import KernelTypeError
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64", "bool"]
 
 

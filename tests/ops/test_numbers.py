@@ -7,6 +7,8 @@ from nbfused import ops
 from nbfused.errors import KernelTypeError, RangeError, ShapeError
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 LABELS = np.array([0, 1])
 NAN = float("nan")
 

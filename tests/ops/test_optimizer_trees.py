@@ -15,7 +15,8 @@ from nbfused.dispatch import together
 from nbfused.errors import KernelTypeError, OverlapError, ReadOnlyError, ShapeError
 from nbfused.support.trees import flatten, map_tree
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 
 class Pair(NamedTuple):
@@ -182,6 +183,7 @@ def _trees(*shapes):
     return [{"w": np.ones(s), "b": [np.ones(2)]} for s in shapes]
 
 
+@pytest.mark.compiled
 def test_a_step_of_a_tree_is_one_start(device):
     trees = [map_tree(t, lambda x: nf.array(x, device=device)) for t in _trees(
         3, 3, 3, 3)]

@@ -5,6 +5,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 
 def adam(p, grads, lr, beta1, beta2, eps, decay):
     m, v = np.zeros_like(p), np.zeros_like(p)

@@ -6,6 +6,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import RangeError
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize("exponent", [-1, np.int32(-2), np.array([1, -1])])
 def test_an_integer_to_a_negative_power_is_refused(exponent):

@@ -13,6 +13,8 @@ import nbfused as nf
 from nbfused.specs import Contract, Map
 from tests.variants import sampled_together
 
+pytestmark = pytest.mark.interpreted
+
 DTYPES = ("bool", "int8", "uint8", "int32", "uint64", "float16", "float32", "float64",
           "complex64")
 

@@ -7,6 +7,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, RangeError
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 
 def mask(shape, p, seed, device):
     x = nf.array(np.ones(shape, np.float32), device=device)

@@ -10,6 +10,8 @@ from nbfused.specs import Map, Reduce, Row
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 NAMES = ["sum", "mean", "max", "min", "prod", "any", "all", "var", "std", "argmax",
          "argmin"]
 SHAPES = [((5, 1, 7), 1), ((300, 1), 1), ((1, 300), 0), ((1, 1), None), ((), None),

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from tests.variants import sampled
 
 
-@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", sampled(
+    ["float16", ml_dtypes.bfloat16], "float16"), ids=str)
 @pytest.mark.parametrize(("name", "n", "scale"), [
     ("norm", 3000, 20.0), ("var", 300, 150.0), ("std", 300, 150.0)])
 def test_gradients_read_the_sum_of_squares_in_float32(name, n, scale, dtype, device):

@@ -21,6 +21,8 @@ from nbfused.specs.fusion.partition import partition
 from nbfused.specs.reduce import sum_over
 from nbfused.specs.vjp.functions import identity
 
+pytestmark = pytest.mark.interpreted
+
 F4, F2 = np.dtype("f4"), np.dtype("f2")
 
 

@@ -15,6 +15,8 @@ from nbfused.specs.fusion.epilogues import begun
 from nbfused.specs.reduce import sum_over
 from nbfused.specs.vjp.functions import identity
 
+pytestmark = pytest.mark.interpreted
+
 SHAPES = ((6, 4), (4, 5), (5,))
 
 

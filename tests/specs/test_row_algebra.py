@@ -22,6 +22,8 @@ from tests.specs.test_algebra import (
     weighted,
 )
 
+pytestmark = pytest.mark.interpreted
+
 LARGEST = Reduce(identity(), ("element",), COMBINES["max"], COMBINES["max"].finish,
                  (1,), True)
 

@@ -7,6 +7,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 X = np.linspace(-1, 2, 28).reshape(4, 7) ** 2
 SHAPES = [((4, 7), (7,)), ((7,), (4, 7)), ((4, 7), (4, 1)), ((4, 1), (7,)),
           ((4, 7), ())]

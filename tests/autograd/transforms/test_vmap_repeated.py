@@ -11,6 +11,8 @@ import nbfused as nf
 from nbfused.autograd.calls.replays import Replay
 from nbfused.autograd.transforms.examination import examine
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(5)
 W, X, Y = RNG.normal(size=3), RNG.normal(size=(6, 3)), RNG.normal(size=6)
 SCALE = 2.0

@@ -12,6 +12,7 @@ from nbfused.cuda.contract.general.kernel import GeneralText
 from nbfused.cuda.contract.general.launch import TILES, tile_for
 from tests.cuda.contract.products import integers, layer, placed
 from tests.cuda.recorded import assembled, names_of, needs_compiler, registers
+from tests.variants import sampled
 
 PROCESSORS = 132
 
@@ -60,8 +61,10 @@ def test_every_tile_fits_the_smallest_shared_memory(item, k):
             assert tile_for((1, m, n, k), item, PROCESSORS).shared(item) <= 64 << 10
 
 
-@pytest.mark.parametrize("tile", [t for t in TILES if t.m > t.n and t.rows == 4],
-                         ids=str)
+NARROW = [t for t in TILES if t.m > t.n and t.rows == 4]
+
+
+@pytest.mark.parametrize("tile", sampled(NARROW, NARROW[-1]), ids=str)
 def test_narrow_tiles_spill_nowhere(tile):
     needs_compiler()
     _, said = assembled(GeneralText(layer(), tile).kernel())

@@ -265,7 +265,8 @@ def test_gradients(taken, hopper):
 
 
 @pytest.mark.parametrize("tiling", sampled(
-    TILINGS, *(t for t in TILINGS if not t.paired and not t.turns)), ids=str)
+    TILINGS, *(t for t in TILINGS if t.columns == 256 and not t.paired
+               and not t.turns)), ids=str)
 @pytest.mark.parametrize("along", sampled(
     [(True, False), (False, True)], (True, False)))
 def test_the_text_compiles_without_spills(tiling, along):

@@ -22,6 +22,7 @@ def stages(call):
     return [k.name.split("reduce_")[1] for k in kernels_of(call)]
 
 
+@pytest.mark.variants
 def test_rows_of_a_few_columns_are_read_as_wide_ones():
     needs_compiler()
     x = np.zeros((LEAST, 7), np.float32)

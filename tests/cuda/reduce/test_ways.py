@@ -13,6 +13,7 @@ from nbfused import ops
 from nbfused.cuda.runtime import binding as bound
 from nbfused.cuda.tuning.tuner import Tuner
 from tests.cuda.recorded import assembled, needs_compiler, recording, registers
+from tests.variants import sampled
 
 COUNT = 6
 CASES = [((1,), 0), ((1002,), 0), ((100_003,), 0), (((1 << 20) + 8,), 0),
@@ -34,6 +35,7 @@ def forced(monkeypatch, number):
     return taken
 
 
+@pytest.mark.variants
 def test_candidates_differ_and_do_not_spill(monkeypatch):
     x = np.ones((4096, 4096), np.float32)
     taken = []
@@ -68,7 +70,7 @@ def test_every_candidate(monkeypatch, number, op):
     assert len(taken) > len(CASES)
 
 
-@pytest.mark.parametrize("op", ["sum", "var", "argmax", "logsumexp"])
+@pytest.mark.parametrize("op", sampled(["sum", "var", "argmax", "logsumexp"], "argmax"))
 @pytest.mark.parametrize("shape", [(5000, 158), (200_000, 12), (200_000, 7),
                                    (700, 4096)])
 def test_lanes_with_few_accesses_start_all_of_them_at_once(op, shape):
@@ -86,7 +88,8 @@ def test_lanes_with_few_accesses_start_all_of_them_at_once(op, shape):
 
 
 @pytest.mark.parametrize("shape", [(3000, 3001), (3, 1_000_001)])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", sampled(
+    [np.float16, np.float32, np.float64], np.float16))
 def test_rows_that_begin_anywhere_are_read_by_whole_accesses(shape, dtype):
     needs_compiler()
     with recording() as kernels:

@@ -15,6 +15,8 @@ from tests.kernels.cupy.c_preambles import PREAMBLES
 from tests.kernels.cupy.c_shim import SHIM
 from tests.kernels.cupy.c_structs import STRUCTS
 
+pytestmark = pytest.mark.interpreted
+
 C = {"float32": "float", "float64": "double", "int8": "signed char", "int16": "short",
      "int32": "int", "int64": "long long", "uint8": "unsigned char",
      "uint16": "unsigned short", "uint32": "unsigned int",

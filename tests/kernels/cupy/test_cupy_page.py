@@ -11,6 +11,8 @@ import pytest
 import nbfused as nf
 from nbfused import kernels
 
+pytestmark = pytest.mark.interpreted
+
 F32 = np.float32
 X = np.arange(10, dtype=F32).reshape(2, 5)
 Y = np.arange(5, dtype=F32)

@@ -81,7 +81,8 @@ def called(name, device):
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.compiled) if name == "a walk" else name
+    pytest.param(name, marks=pytest.mark.compiled if name == "a walk" else
+                 pytest.mark.variants if name == "special functions" else ())
     for name in KERNELS])
 def test_first_derivatives(name, device):
     call, args = called(name, device)

@@ -111,9 +111,13 @@ ELEMENTWISE = {
 COMPILED = ("a dynamic loop", "atomics", "branches")
 
 
+#: Whose series the interpreter is slow at.
+LONG = ("Bessel functions",)
+
+
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.compiled) if name in COMPILED else name
-    for name in ELEMENTWISE])
+    pytest.param(name, marks=pytest.mark.compiled if name in COMPILED else
+                 pytest.mark.variants if name in LONG else ()) for name in ELEMENTWISE])
 def test_elementwise(name, device):
     definition, args, *rest = ELEMENTWISE[name]
     kernel = ElementwiseKernel(*definition)

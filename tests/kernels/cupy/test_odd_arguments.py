@@ -12,6 +12,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import DefinitionError, KernelTypeError, NbFusedError
 
+pytestmark = pytest.mark.interpreted
+
 ODD = {
     "None": None, "str": "a", "list": [1.0], "generator": (i for i in ()), "dict": {},
     "set": {1}, "objects": np.array([1, "a", None], object), "texts": np.array(["a"]),

@@ -10,6 +10,8 @@ from nbfused.errors import DefinitionError, KernelTypeError, NbFusedWarning, Sha
 from nbfused.kernels import ReductionKernel
 from nbfused.kernels.cupy.combining import c_combining
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 4
 
 
@@ -60,6 +62,7 @@ def test_an_identity_takes_part(x):
     same(none(nf.ops.getitem(x, slice(0, 0)), axis=0), np.full(4, 100, np.float32))
 
 
+@pytest.mark.compiled
 def test_other_ways_to_combine(x, device):
     both = ReductionKernel("T x", "T y", "x / 10", "a + b + a * b", "y = a", "0")
     same(both(x, axis=0), np.prod(1 + X / 10, axis=0) - 1)

@@ -10,6 +10,8 @@ from nbfused.errors import DefinitionError, ScalarSyntaxError
 from nbfused.kernels import ReductionKernel
 from tests.kernels.cupy.c_structs import MINIMA
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((6, 37))
 HOLES = np.where(RNG.random((6, 37)) < 0.2, np.nan, X)

@@ -73,6 +73,7 @@ def test_nothing_is_compiled_in_this_process(fresh, monkeypatch):
     assert texts == []
 
 
+@pytest.mark.variants
 def test_without_a_folder_as_well(fresh, monkeypatch):
     monkeypatch.setattr(nf.config, "cache_disable", True)
     texts = here(monkeypatch)

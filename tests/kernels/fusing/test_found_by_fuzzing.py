@@ -8,7 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X = np.arange(6.0).reshape(2, 3) + 1
 ROW = np.array([[1.0, 2.0, 3.0]])

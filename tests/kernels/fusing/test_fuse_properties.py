@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import nbfused as nf
 from nbfused.errors import NbFusedError
 
+pytestmark = pytest.mark.interpreted
+
 DTYPES = ("?", "i1", "i4", "i8", "u1", "u2", "f2", "f4", "f8", "c8", "c16")
 SHAPES = ((), (3,), (1,), (2, 3), (2, 1), (1, 3), (4, 2, 3), (4, 1, 1))
 NUMBERS = (2, 3, -1, True, 0.5, -1.25, np.float32(0.75), np.float64(1.5), np.int8(3))

@@ -8,7 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, TapeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 
 def _loss(w1, b1, w2, b2, x, labels):
@@ -76,6 +77,7 @@ def test_a_step_of_descent(device):
         _assert_equal(_host([loss, *mine]), _host([expected, *theirs]), 2e-5)
 
 
+@pytest.mark.compiled
 def test_clipping_and_adam_on_lists(device):
     fused = nf.fuse(_clip_and_adam)
     made = []

@@ -9,7 +9,8 @@ import nbfused as nf
 from nbfused.specs.fusion import row_joins
 from tests.variants import sampled_together
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 ops = nf.ops
 
 
@@ -118,6 +119,7 @@ def test_maps_on_both_sides_of_a_row():
     assert [kind for kind, _ in launches(block, x, y, scale)] == ["Row"]
 
 
+@pytest.mark.compiled
 def test_two_rows_one_after_the_other():
     x = normal(6, 9)
     np.testing.assert_allclose(
@@ -127,6 +129,7 @@ def test_two_rows_one_after_the_other():
                                          x)] == ["Row"]
 
 
+@pytest.mark.compiled
 def test_a_value_on_the_way_is_rounded_as_its_array_would_be():
     x = normal(6, 9, dtype="float16")
     plain = ops.softmax(ops.softmax(x))

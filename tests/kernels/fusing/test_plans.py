@@ -10,7 +10,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import OverlapError, RangeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 
 def _several(x, y, s):
@@ -42,6 +43,7 @@ def _compare(found, expected):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.compiled
 def test_a_plan_is_made_in_the_second_call(device):
     fused = nf.fuse(_several)
     for call in range(5):
@@ -214,6 +216,7 @@ def test_a_write_by_a_plan_is_noted():
         loss.backward()
 
 
+@pytest.mark.compiled
 def test_the_number_of_threads_and_settings_may_change(monkeypatch):
     fused = nf.fuse(_several)
     x, y = _arrays(0, (400, 300))
@@ -226,6 +229,7 @@ def test_the_number_of_threads_and_settings_may_change(monkeypatch):
         _compare(fused(x, y, 1.0), expected)
 
 
+@pytest.mark.compiled
 def test_many_threads_use_one_plan():
     fused, wrong = nf.fuse(_several), []
     expected = {k: _several(*_arrays(k), 1.0) for k in range(4)}
@@ -265,6 +269,7 @@ def _gathered(table, x, indices):
     return value, slope, nf.ops.softmax(x), nf.ops.sum(x, axis=0)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("count", [0, 5])
 def test_what_is_added_to_zeros_is_cleared_in_each_call(count, device):
     """Of no indices, too, which launch nothing but what clears."""
@@ -287,6 +292,7 @@ def test_what_is_added_to_zeros_is_cleared_in_each_call(count, device):
     assert plan.sequence is not None
 
 
+@pytest.mark.compiled
 def test_memory_is_used_again():
     """A chain of large arrays takes two of them, not one for each step."""
     @nf.fuse

@@ -12,7 +12,8 @@ import pytest
 import nbfused as nf
 from tests.variants import sampled
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 
 def _step(w, x):
@@ -31,6 +32,7 @@ def _expected(w, x):
     return (y**2).sum(), w - 0.01 * (x.T @ (2 * y * (1 - y**2)))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("step", [_step, _called_step], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("calls", sampled([100, 2500], 100))
 def test_threads_with_arrays_that_move(step, calls):

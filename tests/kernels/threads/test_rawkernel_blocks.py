@@ -43,7 +43,7 @@ def test_reduction_with_a_barrier_in_a_loop(block, device):
 
 @pytest.mark.parametrize("dtype", sampled(
     ["float32", "int32", "int8", "float16", "complex64", "uint64"],
-    "float32", "int8", "float16", "complex64"))
+    "float16", "complex64"))
 def test_warp_sum_by_shuffles(dtype, device):
     @nf.rawkernel
     def warp_sums(x, sums):

@@ -13,6 +13,7 @@ import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import KernelTypeError, NotDifferentiableError, ScalarSyntaxError
 from tests.refusal import refused
+from tests.variants import sampled
 
 vectors = nf.DiffView[nf.vec3]
 GRAVITY = nf.vec3(0.0, -9.8, 0.0)
@@ -196,7 +197,8 @@ def filled_reference(x, y):
     return x
 
 
-def test_parts_are_assigned(device):
+@pytest.mark.parametrize("debug", sampled([False, True], False))
+def test_parts_are_assigned(debug, device):
     x, y = RNG.standard_normal((2, 3, 6))
 
     def run(x, y):
@@ -207,7 +209,7 @@ def test_parts_are_assigned(device):
     np.testing.assert_allclose(run(x, y), filled_reference(x, y))
     bar, along, e = RNG.standard_normal((3, 6)), RNG.standard_normal((2, 3, 6)), 1e-6
     g, dy = nf.array(bar, device=device), nf.zeros((3, 6), device=device)
-    with config.override(debug=True):
+    with config.override(debug=debug):
         filled.bwd[1, 3]((nf.array(x, device=device), g),
                          (nf.array(y, device=device), dy))
     ends = [filled_reference(x + s*along[0], y + s*along[1]) for s in (e, -e)]

@@ -18,6 +18,7 @@ from nbfused.errors import (
     TapeError,
 )
 from tests.refusal import refused
+from tests.variants import sampled_together
 
 RNG = np.random.default_rng(0)
 
@@ -68,8 +69,9 @@ LAUNCHES = {
 }
 
 
-@pytest.mark.parametrize(("way", "debug"), [*((way, False) for way in LAUNCHES),
-                                            ("dim", True)])
+@pytest.mark.parametrize(("way", "debug"), sampled_together(
+    [*((way, False) for way in LAUNCHES), ("dim", True)],
+    *((way, False) for way in LAUNCHES if way != "dim"), ("dim", True)))
 def test_gradients_through_steps_in_place(way, debug, device):
     given = RNG.standard_normal((3, 5))
     x, force = (nf.Variable(nf.array(given[k], device=device), requires_grad=True)
@@ -209,6 +211,7 @@ def test_second_derivatives_change_nothing_else(device):
     assert nf.to_numpy(count).tolist() == [0, 2]
 
 
+@pytest.mark.variants
 def test_third_derivatives_of_what_is_changed_in_place():
     """A product, of which every third derivative by different factors is the rest."""
     @nf.rawkernel(differentiable=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import RangeError, ScalarSyntaxError
 from tests.refusal import refused
+from tests.variants import sampled
 
 ALL = 0xffffffff
 
@@ -47,35 +48,36 @@ def test_shuffles_of_a_width(device):
     np.testing.assert_array_equal(nf.to_numpy(y), x[np.array(expected)])
 
 
-@nf.rawkernel(differentiable=True)
-def segments(x, widths, delta, y):
-    """All modes with a width that is known at run time, and differs between warps."""
-    i, w = nf.grid(1), widths[nf.threadIdx.x // 32]
-    v = x[i] * x[i]
-    y[0, i] = nf.shfl_sync(ALL, v, delta, w)
-    y[1, i] = nf.shfl_up_sync(ALL, v, delta, width=w)
-    y[2, i] = nf.shfl_down_sync(ALL, v, delta, width=w)
-    y[3, i] = nf.shfl_xor_sync(ALL, v, delta, w)
+@cache
+def segments(mode):
+    """A shuffle with a width of run time, which differs between warps."""
+    shuffle = {"idx": nf.shfl_sync, "up": nf.shfl_up_sync, "down": nf.shfl_down_sync,
+               "xor": nf.shfl_xor_sync}[mode]
+
+    @nf.rawkernel(differentiable=True)
+    def segment(x, widths, delta, y):
+        i, w = nf.grid(1), widths[nf.threadIdx.x // 32]
+        y[i] = shuffle(ALL, x[i] * x[i], delta, w)
+
+    return segment
 
 
 @pytest.mark.parametrize("delta", [3, 34])
-def test_widths_of_run_time_and_their_derivative(delta, device):
+@pytest.mark.parametrize("mode", sampled(["idx", "up", "down", "xor"], "down"))
+def test_widths_of_run_time_and_their_derivative(mode, delta, device):
     """Of the distance CUDA takes five bits; a change of `x` moves what was taken."""
-    random = np.random.default_rng(1)
-    x, along, g = random.standard_normal(64), random.standard_normal(64), \
-        random.standard_normal((4, 64))
+    x, along, g = np.random.default_rng(1).standard_normal((3, 64))
+    kernel, on = segments(mode), partial(nf.array, device=device)
     for widths in ([8, 32], [16, 1]):
-        sources = np.array([[32 * (t // 32) + by_hand(t % 32, mode, delta % 32, w)
-                             for t, w in enumerate(np.repeat(widths, 32))]
-                            for mode in ("idx", "up", "down", "xor")])
-        on = partial(nf.array, device=device)
-        y, dx, dy = on(np.zeros((4, 64))), on(np.zeros(64)), on(np.zeros((4, 64)))
-        segments[1, 64](on(x), on(np.array(widths)), delta, y)
+        sources = np.array([32 * (t // 32) + by_hand(t % 32, mode, delta % 32, w)
+                            for t, w in enumerate(np.repeat(widths, 32))])
+        y, dx, dy = (on(np.zeros(64)) for _ in range(3))
+        kernel[1, 64](on(x), on(np.array(widths)), delta, y)
         np.testing.assert_array_equal(nf.to_numpy(y), (x * x)[sources])
-        segments.fwd[1, 64]((on(x), on(along)), on(np.array(widths)), delta, (y, dy))
+        kernel.fwd[1, 64]((on(x), on(along)), on(np.array(widths)), delta, (y, dy))
         np.testing.assert_allclose(nf.to_numpy(dy), (2 * x * along)[sources])
-        segments.bwd[1, 64]((on(x), dx), on(np.array(widths)), delta, (y, on(g)))
-        back = np.bincount(sources.ravel(), g.ravel(), 64)
+        kernel.bwd[1, 64]((on(x), dx), on(np.array(widths)), delta, (y, on(g)))
+        back = np.bincount(sources, g, 64)
         np.testing.assert_allclose(nf.to_numpy(dx), 2 * x * back)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from nbfused.scalar.ir.nodes import Let, walk
 from nbfused.scalar.parse.functions import parse
 from nbfused.scalar.typing.types import specialize
 from tests.refusal import refused
+from tests.variants import sampled, sampled_together
 
 #: Around a warp, around what is recorded at once, and far beyond.
 COUNTS = (0, 1, 31, 32, 33, 64, 1025, 5000)
@@ -70,8 +72,9 @@ def slope_around(x, n):
     return dy
 
 
-@pytest.mark.parametrize("prefer", PREFERENCES)
-@pytest.mark.parametrize("function", [dynamic, nested, around])
+@pytest.mark.parametrize(("function", "prefer"), sampled_together(
+    product([dynamic, nested, around], PREFERENCES),
+    *product([dynamic, around], PREFERENCES), (nested, "recompute")))
 def test_gradients_of_dynamic_loops(function, prefer, device):
     op = nf.elementwise(prefer=prefer)(function)
     x = np.linspace(0.3, 0.7, len(COUNTS))
@@ -82,8 +85,7 @@ def test_gradients_of_dynamic_loops(function, prefer, device):
     np.testing.assert_allclose(nf.to_numpy(v.grad), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("n", [
-    *COUNTS[:-1], pytest.param(COUNTS[-1], marks=pytest.mark.variants)])
+@pytest.mark.parametrize("n", sampled(COUNTS, *COUNTS[:6]))
 def test_gradients_of_static_loops(n):
     for prefer in PREFERENCES:
         function = preferring(parse(static, parameters={"n": n}), prefer)
@@ -93,7 +95,7 @@ def test_gradients_of_static_loops(n):
 
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
-@pytest.mark.parametrize("n", [31, 64, 1025])
+@pytest.mark.parametrize("n", sampled([31, 64, 1025], 64, 1025))
 def test_gradients_of_static_loops_that_run(n, prefer, device):
     op = nf.elementwise(prefer=prefer)(static)
     v = nf.Variable(nf.array([0.4], device=device), requires_grad=True)

@@ -132,6 +132,7 @@ print("done")
 '''
 
 
+@pytest.mark.variants
 @pytest.mark.skipif(not CONTRIBUTING.exists(), reason="there is no checkout around")
 def test_the_row_in_contributing_is_all_it_takes(tmp_path):
     (row,) = re.findall(r"```python\n(compose\(.*?)```", CONTRIBUTING.read_text(), re.S)

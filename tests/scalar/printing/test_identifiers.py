@@ -165,7 +165,7 @@ CHECKED = {"parameter": lambda n: is_identifier(n[:9]) and n.isascii(),
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("place", sampled(
-    PLACES, "fused", "traced", "rules", "row", "kernel", "elementwise_kernel",
+    PLACES, "traced", "rules", "row", "kernel", "elementwise_kernel",
     "parameter"))
 def test_names_from_outside(place, monkeypatch):
     for kind, name in HOSTILE.items():

@@ -1,4 +1,8 @@
-"""The text for HIP builds for AMD and NVIDIA, and float32 stays out of float64."""
+"""The text for HIP builds for AMD and NVIDIA, and float32 stays out of float64.
+
+Variants, which ``make rocm-build`` runs for AMD: what `test_print_hip` has compiled by
+g++ comes out of hipcc once more.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,8 @@ TOOLS = {
     "nvidia": ("nvcc", ("-x", "cu", "-arch=sm_90", "-ptx"),
                r"\.entry run_(\w+)\(", r"\.f64"),
 }
+
+pytestmark = pytest.mark.variants
 
 
 def gradient(op: str) -> Printed | None:
@@ -99,7 +105,7 @@ def assembly(tool: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.fixture(params=["amd", pytest.param("nvidia", marks=pytest.mark.variants)])
+@pytest.fixture(params=["amd", "nvidia"])
 def tool(request):
     """A compiler for GPUs, if it is there."""
     if shutil.which(TOOLS[request.param][0]) is None:

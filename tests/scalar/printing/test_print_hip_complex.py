@@ -15,6 +15,7 @@ from nbfused.scalar.typing.types import specialize
 from nbfused.support.dtypes import DTYPES
 from tests.scalar.printing.hip import Library, needs_gxx
 from tests.scalar.printing.test_print_hip import typed
+from tests.variants import sampled
 
 pytestmark = needs_gxx
 
@@ -29,13 +30,12 @@ def power(exponent: int, dtype: str):
 
 
 @cache
-def library() -> Library:
-    """All operations on both dtypes."""
-    functions = {f"{op}_{d}": (typed(op, d), (DTYPES[d],)*OPS[op].arity)
-                 for op in OPERATIONS for d in COMPLEX}
-    functions |= {f"power_{k + 3}_{d}": (power(k, d), (DTYPES[d],))
-                  for k in POWERS for d in COMPLEX}
-    return Library(functions)
+def library(dtype: str) -> Library:
+    """All operations on a dtype in one translation unit."""
+    d = DTYPES[dtype]
+    functions = {op: (typed(op, dtype), (d,)*OPS[op].arity) for op in OPERATIONS}
+    return Library(functions | {f"power_{k + 3}": (power(k, dtype), (d,))
+                                for k in POWERS})
 
 
 def points(dtype: str, arity: int) -> list[np.ndarray]:
@@ -62,7 +62,7 @@ def assert_close(got, expected, ulps):
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
-@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("dtype", sampled(COMPLEX, "complex64"))
 def test_operations(op, dtype):
     args = points(dtype, OPS[op].arity)
     ulps = 20.0
@@ -70,16 +70,16 @@ def test_operations(op, dtype):
         args[1] /= np.maximum(abs(args[1])/3, 1)
         with np.errstate(all="ignore"):
             ulps = 20 + 4*np.nan_to_num(abs(args[1]*np.log(args[0])), posinf=0)
-    (got,) = library()(f"{op}_{dtype}", *args)
+    (got,) = library(dtype)(op, *args)
     assert_close(got, evaluate(typed(op, dtype), *args)[0], ulps)
 
 
 @pytest.mark.parametrize("exponent", POWERS)
-@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("dtype", sampled(COMPLEX, "complex64"))
 def test_literal_powers(exponent, dtype):
     (z,) = points(dtype, 1)
     z = z[(abs(z) > 1e-3) & (abs(z) < 30)]
-    (got,) = library()(f"power_{exponent + 3}_{dtype}", z)
+    (got,) = library(dtype)(f"power_{exponent + 3}", z)
     assert_close(got, (z.astype(complex)**exponent).astype(dtype), 20)
 
 
@@ -98,12 +98,12 @@ def exact(op: str, z: complex) -> complex:
 
 
 @pytest.mark.parametrize("op", ANNEX_G)
-@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("dtype", sampled(COMPLEX, "complex64"))
 def test_infinities_and_signed_zeros(op, dtype):
     z = np.array([complex(x, y) for x in PARTS for y in PARTS])
     expected = np.array([exact(op, v) for v in z])
     known = ~np.isnan(expected.real) & ~np.isnan(expected.imag)
-    (got,) = library()(f"{op}_{dtype}", z.astype(dtype))
+    (got,) = library(dtype)(op, z.astype(dtype))
     assert known.sum() >= 12
     for part in ("real", "imag"):
         a, b = (getattr(v, part)[known] for v in (got, expected))
@@ -114,14 +114,14 @@ def test_infinities_and_signed_zeros(op, dtype):
 
 @pytest.mark.parametrize("op", ["sqrt", "log", "log10", "abs", "atanh", "asinh", "atan",
                                 "reciprocal", "tanh", "acosh"])
-@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("dtype", sampled(COMPLEX, "complex64"))
 def test_nothing_overflows_on_the_way(op, dtype):
     top = np.finfo(dtype).max
     z = np.array([(s + t*1j)*m for s in (1, -0.3) for t in (0.5, -1)
                   for m in (float(top)/4, 4/float(top))])
     if op == "reciprocal":
         z /= 8
-    (got,) = library()(f"{op}_{dtype}", z.astype(dtype))
+    (got,) = library(dtype)(op, z.astype(dtype))
     (expected,) = evaluate(typed(op, dtype), z.astype(dtype))
     np.testing.assert_allclose(got, expected, rtol=20*np.finfo(dtype).eps,
                                atol=4*float(np.finfo(dtype).smallest_subnormal))

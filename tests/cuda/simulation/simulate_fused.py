@@ -1,8 +1,13 @@
-"""Fused functions on Numba's CUDA simulator: what the kernels' text computes."""
+"""Fused functions on Numba's CUDA simulator: what the kernels' text computes.
+
+``python -m tests.cuda.simulation.simulate_fused [name ...]``, all if none is named.
+"""
 
 from __future__ import annotations
 
+import sys
 import warnings
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -150,25 +155,34 @@ def lent() -> None:
             np.testing.assert_allclose(f, pair[2], rtol=1e-4, atol=1e-4)
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
+def check(name) -> None:
+    """Compare a fused function with its own values, in two dtypes."""
+    function = FUNCTIONS[name]
     for dtype, tolerance in (("f4", 1e-4), ("f2", 2e-2)):
         x, y = X.astype(dtype), Y.astype(dtype)
-        for name, function in FUNCTIONS.items():
-            expected = function(x, y, 0.5)
-            with nf.use_backend(simulated.simulate()):
-                found = nf.fuse(function)(x, y, 0.5)
-            single = not isinstance(expected, tuple)
-            for f, e in zip([found] if single else found,
-                            [expected] if single else expected, strict=True):
-                assert (f.dtype, f.shape) == (e.dtype, e.shape), (name, dtype)
-                np.testing.assert_allclose(f.astype("f8"), e.astype("f8"),
-                                           rtol=tolerance, atol=tolerance,
-                                           err_msg=f"{name} {dtype}")
-    steps()
-    lent()
+        expected = function(x, y, 0.5)
+        with nf.use_backend(simulated.simulate()):
+            found = nf.fuse(function)(x, y, 0.5)
+        single = not isinstance(expected, tuple)
+        for f, e in zip([found] if single else found,
+                        [expected] if single else expected, strict=True):
+            assert (f.dtype, f.shape) == (e.dtype, e.shape), (name, dtype)
+            np.testing.assert_allclose(f.astype("f8"), e.astype("f8"),
+                                       rtol=tolerance, atol=tolerance,
+                                       err_msg=f"{name} {dtype}")
+
+
+#: What a command names: functions, and whole steps as sequences of launches.
+PROGRAMS = {**{name: partial(check, name) for name in FUNCTIONS},
+            "steps": steps, "lent": lent}
+
+
+def main(names) -> None:
+    warnings.simplefilter("ignore")
+    for name in names or PROGRAMS:
+        PROGRAMS[name]()
     print(f"{len(set(simulated.LAUNCHED))} kernels agree")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
