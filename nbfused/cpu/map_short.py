@@ -23,7 +23,7 @@ from .runtime.objects import Entry
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, loop, unravel
 from .text.operands import Frame, Operand, offset
-from .text.reuse import is_cheap
+from .text.reuse import cost_of, is_cheap
 from .text.starts import start_of
 
 __all__ = ["ShortRows", "Way", "is_vector", "rows_nest", "start_rows", "ways_of"]
@@ -36,8 +36,8 @@ _LONGEST, _LONGEST_COSTLY = 8, 16
 #: its row's length.
 _ROWS, _LEAST = 16, 1 << 11
 
-#: Statements of the elements of a row at most: registers are few.
-_STATEMENTS = 128
+#: Statements of the elements of a row at most, by `cost_of`: they take time to compile.
+_STATEMENTS = 192
 
 #: How an array's elements lie: its code in the loop over rows, and how many elements
 #: lie from one row to the next, or in the row that all rows read; 0 of one element.
@@ -50,7 +50,7 @@ class ShortRows:
     def __init__(self, typed: TypedMap, signature: Signature) -> None:
         self._typed, self._signature = typed, signature
         function = typed.function
-        self._statements = len(list(walk(function.function.body)))
+        self._statements = cost_of(function)
         self._possible = (
             not typed.inner and set(typed.kinds) <= {"element", "scalar", "index"}
             and len(signature.outputs) == len(function.results) and is_vector(function))

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from ..backend import Call, Signature, Start
-from ..scalar.ir.nodes import walk
 from ..scalar.printing.numba import cast, literal, statements
 from ..scalar.typing.types import Typed, compute_dtype
 from ..specs import TypedRow
@@ -27,16 +26,16 @@ from .text.fold import FIRST
 from .text.function_names import CALLS
 from .text.lines import indented, inlined, loop
 from .text.operands import INT64, Frame, Operand, Scalar
-from .text.reuse import is_cheap
+from .text.reuse import cost_of, is_cheap
 
 __all__ = ["ShortRow"]
 
 #: Elements of a row at most; longer ones, up to 48, would be faster so, too.
 _LONGEST = 32
 
-#: Statements of all elements of a row at most: a softmax of 18 elements takes 1 s to
-#: compile.  benchmarks/notes/cpu.md#short-rows
-_STATEMENTS = 128
+#: Statements of all elements of a row at most, by `cost_of`: a softmax of 14 elements
+#: takes 0.8 s to compile.  benchmarks/notes/cpu.md#short-rows
+_STATEMENTS = 192
 
 
 class ShortRow:
@@ -47,8 +46,7 @@ class ShortRow:
         self._functions = [*(f for s in typed.stages
                              for f in (s.element, s.merge, s.post)),
                            *(o.function for o in typed.outs)]
-        self._statements = sum(len(list(walk(f.function.body)))
-                               for f in self._functions)
+        self._statements = sum(map(cost_of, self._functions))
         self._possible = all(map(is_vector, self._functions)) and all(
             o.kind in ("element", "row") for o in typed.outs)
         self._kernels: dict[tuple[int, tuple[Way, ...]], tuple[Entry, Frame]] = {}

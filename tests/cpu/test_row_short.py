@@ -52,8 +52,8 @@ FLOATS = ["f4", "f8", "f2", ml_dtypes.bfloat16]
 
 
 @pytest.mark.parametrize(("columns", "dtype"), sampled_together(
-    [(n, d) for n in range(2, 19) for d in FLOATS],
-    (2, "f4"), (3, "f8"), (5, "f2"), (7, "f4"), (8, ml_dtypes.bfloat16), (18, "f8")))
+    [(n, d) for n in range(2, 15) for d in FLOATS],
+    (2, "f4"), (3, "f8"), (5, "f2"), (7, "f4"), (8, ml_dtypes.bfloat16), (14, "f8")))
 def test_softmax(columns, dtype):
     x = normal((ROWS, columns), dtype)
     close(ops.softmax(x), softmax(x), dtype)

@@ -22,11 +22,14 @@ from ...scalar.ir.nodes import (
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
 
-__all__ = ["is_cheap", "is_straight", "reused_value",
+__all__ = ["cost_of", "is_cheap", "is_straight", "reused_value",
            "substitute_trees", "vector_bytes", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
+
+#: Statements that take as long to compile as an elementary function.
+_ELEMENTARY = 4
 
 
 class _Expressions:
@@ -66,6 +69,12 @@ def is_cheap(typed: Typed) -> bool:
     """Whether a function has no elementary function in it."""
     return not any(isinstance(s, Let) and s.op in _COSTLY
                    for s in walk(typed.function.body))
+
+
+def cost_of(typed: Typed) -> int:
+    """Statements of a function; an elementary function counts as several."""
+    return sum(_ELEMENTARY if isinstance(s, Let) and s.op in _COSTLY else 1
+               for s in walk(typed.function.body))
 
 
 def is_straight(typed: Typed) -> bool:
