@@ -96,15 +96,15 @@ def _error(got: Any, want: Any, largest: float) -> float:
     """The relative error in the 2-norm, of what vanishes beside `largest`."""
     if tuple(got.shape) != tuple(want.shape):
         return float("inf")
-    norm = np.linalg.norm if isinstance(want, np.ndarray) else _norm
     scale = _size(want)
-    return float(norm((got - want).reshape(-1))) / (
+    return _size(got - want) / (
         (largest or 1.0) if scale <= _NOTHING * largest else scale)
 
 
-def _size(want: Any) -> float:
-    norm = np.linalg.norm if isinstance(want, np.ndarray) else _norm
-    return float(norm(want.reshape(-1)))
+def _size(x: Any) -> float:
+    """The 2-norm."""
+    norm = np.linalg.norm if isinstance(x, np.ndarray) else _norm
+    return float(norm(x.reshape(-1)))
 
 
 def _norm(x: Any) -> Any:

@@ -6,7 +6,7 @@
 `contract`        `Contract`: our own blocked and narrow kernels, or BLAS
 `map`             `Map`: one loop nest, vectorised along the last dimension
 `map_copies`      rows of a `Map` that are copies of rows of a table
-`map_short`       maps whose last dimension is short: a row in each iteration
+`map_short`       generated text of the kernels of `Map` for short rows
 `mathematics`     elementary functions that vectorise
 `raw`             `Raw`: blocks run by the pool, their threads in loops
 `reduce`          `Reduce`: elements to states, long reductions in chunks, then `post`
@@ -16,9 +16,10 @@
 `reduce_text`     generated text of the kernels of `Reduce`
 `row`             `Row`: rows in turn, or many at once, while they are in the cache
 `row_across`      generated text of the kernel of `Row` that runs across rows
-`row_short`       rows of few elements: a row in each iteration
+`row_short`       generated text of the kernels of `Row` for short rows
 `row_text`        generated text of the kernel of `Row`
 `runtime`         machine code of kernels, and the thread pool
+`short_rows`      rows of few elements: a row in each iteration
 `text`            generated text, and the LLVM intrinsics that it calls
 ================= ==================================================================
 """

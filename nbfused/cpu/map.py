@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -11,10 +12,9 @@ from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..scalar.typing.types import Typed
 from ..specs import TypedMap
-from ..support.forks import cached_property
 from .contract.tile import has_masks
 from .map_copies import RowCopy, copy_loops, row_copy
-from .map_short import ShortRows
+from .map_short import short_map
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.native import Part, one_part, shared_part, with_native
@@ -72,20 +72,10 @@ def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
 
 def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     """Make the launcher of a Map, which compiles its kernels when needed."""
-    short, usual = ShortRows(typed, signature), _Usual(typed, signature)
-    return BindingLauncher(lambda call: short.bind(call) or usual.launcher.bind(call))
-
-
-class _Usual:
-    """The launcher of a Map whose rows are not short."""
-
-    def __init__(self, typed: TypedMap, signature: Signature) -> None:
-        self._typed, self._signature = typed, signature
-
-    @cached_property
-    def launcher(self) -> BindingLauncher:
-        """The launcher, with its kernel."""
-        return map_launcher(compile_map(self._typed, self._signature))
+    short = short_map(typed, signature)
+    usual = cache(lambda: map_launcher(compile_map(typed, signature)))
+    return BindingLauncher(
+        lambda call: (short and short.bind(call)) or usual().bind(call))
 
 
 def map_launcher(kernel: Kernel) -> BindingLauncher:

@@ -53,7 +53,7 @@ _WIDE, _SOME = 16, 4
 _FEW, _FEW_COSTLY = 48, 512
 
 #: Bytes from the first to the last element of a row that is read twice, at most:
-#: benchmarks/notes/cpu.md#rows-across.
+#: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
 _STRETCH = 1 << 16
 
 #: Results at least of short rows for the kernel across rows; not measured.

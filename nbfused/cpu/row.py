@@ -18,8 +18,8 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.loop_nests import stride_code
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
-from .row_short import ShortRow
-from .row_text import SCRATCH, RowText
+from .row_short import short_row
+from .row_text import SCRATCH, RowText, StackedRowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
@@ -39,11 +39,11 @@ _ROWS = 8
 _WIDE = 16
 
 #: So many rows side by side at least for the kernel across them:
-#: benchmarks/notes/cpu.md#rows-across.
+#: benchmarks/notes/cpu.md#short-rows.
 _SIDE_BY_SIDE = 8
 
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
-#: the strides: benchmarks/notes/cpu.md#rows-across.
+#: the strides: benchmarks/notes/cpu.md#short-rows.
 _FEW_BYTES = 96
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
@@ -78,18 +78,22 @@ class RowLauncher:
         self.signature = signature
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
-        self._short = ShortRow(typed, signature)
+        self._short = short_row(typed, signature)
         self._itemsize = max([4, *(d.itemsize for d in typed.dtypes.values())])
-        self._kernels: dict[tuple[type[RowText], tuple[str, ...], bool], Kernel] = {}
+        self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
         if not self.sums:
             call = lanes_last(call, len(call.shape) - 1)
-            start = self._short.bind(call)
+            start = self._in_short_rows(call)
             if start is not None:
                 return start
         return self._across(call) if self._is_across(call) else self._along(call)
+
+    def _in_short_rows(self, call: Call) -> Start | None:
+        """Bind to a kernel of rows that are written out, if it is for such rows."""
+        return None if self._short is None else self._short.bind(call)
 
     def _is_across(self, call: Call) -> bool:
         """Whether the inner loops should run over rows."""
@@ -103,7 +107,8 @@ class RowLauncher:
 
     def _along(self, call: Call) -> Start:
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
-        kernel = self._kernel(RowText, self.signature.inner, columns <= SCRATCH)
+        kernel = self._kernel(StackedRowText if columns <= SCRATCH else RowText,
+                              self.signature.inner)
         if self.sums:
             step = max(_ROWS, -(-rows // _CHUNKS))
             return self._summing(kernel, call, step, -(-rows // step))
@@ -136,16 +141,15 @@ class RowLauncher:
             (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
             (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
 
-    def _kernel(self, text: type[RowText], codes: tuple[str, ...],
-                short: bool = False) -> Kernel:
-        kernel = self._kernels.get((text, codes, short))
+    def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
+        kernel = self._kernels.get((text, codes))
         if kernel is None:
-            problem = text(self.typed, self.signature, codes, short)
+            problem = text(self.typed, self.signature, codes)
             kernel = build("\n".join(problem.lines())), problem.frame
             # Two threads may make it: no harm.
-            self._kernels[text, codes, short] = kernel
-            if not problem.scratch:  # long rows have the same
-                self._kernels[text, codes, not short] = kernel
+            self._kernels[text, codes] = kernel
+            if text is StackedRowText and not problem.scratch:  # long rows have it, too
+                self._kernels[RowText, codes] = kernel
         return kernel
 
 

@@ -60,7 +60,7 @@ class RowAcross(RowText):
     index: ClassVar[str] = "c"
 
     def __init__(self, typed: TypedRow, signature: Signature,
-                 inner_codes: Sequence[str], short: bool = False) -> None:
+                 inner_codes: Sequence[str]) -> None:
         super().__init__(typed, signature, inner_codes)
         self.elements.table[FIRST] = Computed(self.index, INT64)
         self.staged = [o for o in (*self.inputs, *self.outputs) if o.code == STAGED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from ..specs.combine import sum_combine
 from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
-from .text.elements import Computed, Elements
+from .text.elements import Computed, Elements, Slot
 from .text.fold import FIRST, FIRST_LANE, Fold
 from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
@@ -29,7 +29,7 @@ from .text.reuse import (
     vectors,
 )
 
-__all__ = ["SCRATCH", "RowText", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "StackedRowText", "bind_operands", "sum_text"]
 
 #: Values of a row at most that are kept on the stack until they are reused, where no
 #: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -48,21 +48,21 @@ class RowText:
         Kind and accumulator of each output that is a sum over rows.
     scratch
         Local arrays for the values of a row that no output can hold, and their dtypes.
-    rooms, launched, inner, index
-        Codes of outputs that may hold a stage's values; what the launcher adds to the
-        arguments; the inner loop; the text of the column's index.
+    on_stack, rooms, launched, inner, index
+        Whether values that no output can hold are kept on the stack; codes of outputs
+        that may hold a stage's values; what the launcher adds to the arguments; the
+        inner loop; the text of the column's index.
     """
 
+    on_stack: ClassVar[bool] = False
     rooms: ClassVar[tuple[str, ...]] = ("1",)
     launched: ClassVar[tuple[str, ...]] = ("step", "chunks", "finish")
     inner: ClassVar[int] = -1
     index: ClassVar[str] = "j"
 
     def __init__(self, typed: TypedRow, signature: Signature,
-                 inner_codes: Sequence[str] = (), short: bool = False) -> None:
-        """Rows have at most `SCRATCH` elements where they are `short`."""
+                 inner_codes: Sequence[str] = ()) -> None:
         self.typed = typed
-        self.short = short
         self.scratch: dict[str, np.dtype] = {}
         self.points = points(typed)
         self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
@@ -71,27 +71,13 @@ class RowText:
         self.columns = f"n{rank - 1}"
         self.elements = Elements(index=self.index, given=tuple(
             {self.index} - {"j"}))
-        self.inputs: list[Operand] = []
-        scalars: list[Scalar] = []
         codes = iter(inner_codes or signature.inner)
-        for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
-                                     strict=True):
-            if kind == "scalar":
-                have = typed.dtypes.get(name, INT64)  # INT64: nothing reads it
-                scalars.append(Scalar(f"c{len(scalars)}", have))
-                self.elements.table[name] = scalars[-1]
-            else:
-                assert isinstance(dtype, np.dtype)
-                operand = Operand(f"x{len(self.inputs)}", dtype, next(codes), rank,
-                                  inner=self.inner)
-                self.inputs.append(operand)
-                self.elements.table[name] = operand
-        self.elements.table |= {"index": Computed("index", INT64),
+        self.inputs, self.outputs, scalars, table = bind_operands(
+            typed, signature, lambda name, dtype, output: Operand(
+                name, dtype, next(codes), rank, output, self.inner))
+        self.elements.table |= {**table, "index": Computed("index", INT64),
                                 "size": Computed(self.columns, INT64),
                                 FIRST: Computed(FIRST_LANE, INT64, given=True)}
-        self.outputs = [Operand(f"y{k}", dtype, code, rank, True, self.inner)
-                        for k, (dtype, code)
-                        in enumerate(zip(signature.outputs, codes, strict=True))]
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
         self.partial = {k: f"p{k}" for k, o in enumerate(typed.outs)
@@ -221,7 +207,7 @@ class RowText:
             if (room.code in self.rooms and room.dtype == dtype
                     and room.name not in self.kept):
                 return value, self._held(room, tree)
-        if not self.short:
+        if not self.on_stack:
             return None
         name = f"held{len(self.scratch)}"
         self.scratch[name] = dtype
@@ -306,6 +292,41 @@ class RowText:
                       f"    {loop(f'add{k}', 'begin', last, [p, f'c*{width}'])}",
                       loop(f"store{k}", "begin", last, [p, *y.names])]
         return functions, lines
+
+
+class StackedRowText(RowText):
+    """Writer of the kernel of one Row of at most `SCRATCH` elements."""
+
+    on_stack: ClassVar[bool] = True
+
+
+def bind_operands(typed: TypedRow, signature: Signature,
+                  operand: Callable[[str, np.dtype, bool], Operand],
+                  ) -> tuple[list[Operand], list[Operand], list[Scalar],
+                             dict[str, Slot]]:
+    """Bind the inputs of a Row: arrays, outputs, numbers, and what each input is.
+
+    Parameters
+    ----------
+    operand
+        Makes an array's from its name, its dtype, and whether it is an output.
+    """
+    arrays: list[Operand] = []
+    scalars: list[Scalar] = []
+    table: dict[str, Slot] = {}
+    for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
+                                 strict=True):
+        if kind == "scalar":
+            have = typed.dtypes.get(name, INT64)  # INT64: nothing reads it
+            scalars.append(Scalar(f"c{len(scalars)}", have))
+            table[name] = scalars[-1]
+        else:
+            assert isinstance(dtype, np.dtype)
+            arrays.append(operand(f"x{len(arrays)}", dtype, False))
+            table[name] = arrays[-1]
+    outputs = [operand(f"y{k}", dtype, True)
+               for k, dtype in enumerate(signature.outputs)]
+    return arrays, outputs, scalars, table
 
 
 def sum_text(dtype: np.dtype, a: str, b: str) -> str:

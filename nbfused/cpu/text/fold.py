@@ -21,7 +21,7 @@ from .function_names import CALLS
 from .lines import indented, inlined, local, loop, packed
 from .reuse import is_cheap, is_straight
 
-__all__ = ["FIRST", "FIRST_LANE", "Fold"]
+__all__ = ["FIRST", "FIRST_LANE", "Fold", "merged"]
 
 #: Vectors of lanes: with 2 sums wait for one another, with 8 there are too few
 #: registers and masks.  benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -47,6 +47,21 @@ _ALONG = f"{FIRST_LANE} + l"
 _GROUP = 32
 
 
+def merged(merge: Typed, state: Sequence[np.dtype], values: Sequence[str],
+           others: Sequence[str], prefix: str) -> list[str]:
+    """Lines that combine the parts `values` of a state with `others`, in its dtypes."""
+    results = [f"{prefix}{k}" for k in range(len(values))]
+    # A maximum asks whether its first operand is NaN: of an element that is known
+    # before the state.
+    extreme = [s.op for s in merge.function.body.statements
+               if isinstance(s, Let)] in (["max"], ["min"])
+    both = (*others, *values) if extreme else (*values, *others)
+    lines = statements(merge, dict(zip(merge.function.params, both, strict=True)),
+                       results, prefix=f"{prefix}_", calls=CALLS)
+    return [*lines, *(f"{v} = {cast(compute_dtype(have), d, r)}" for v, d, have, r
+                      in zip(values, state, merge.results, results, strict=True))]
+
+
 class Fold:
     """Functions and lines that fold elements into a state.
 
@@ -67,10 +82,6 @@ class Fold:
         self.tag = tag
         self._straight = is_straight(element) and is_cheap(merge)
         self._cheap = is_cheap(element)
-        # A maximum asks whether its first operand is NaN: of an element that is known
-        # before the state.
-        self._extreme = [s.op for s in merge.function.body.statements
-                         if isinstance(s, Let)] in (["max"], ["min"])
         self._of_first = FIRST in element.function.params
         self.width = min(_WIDEST, vector // max(d.itemsize for d in state))
         self.lanes = _VECTORS * self.width
@@ -97,15 +108,8 @@ class Fold:
 
         The lines of `element` give these; states stay where a `test` fails.
         """
-        results = [f"m{k}" for k in range(len(self.state))]
         values = [f"s{k}" for k in range(len(self.state))]
-        parameters = self.merge.function.params
-        both = (*others, *values) if self._extreme else (*values, *others)
-        arguments = dict(zip(parameters, both, strict=True))
-        lines = [*element, *statements(self.merge, arguments, results, prefix="m_",
-                                       calls=CALLS)]
-        lines += [f"{v} = {cast(compute_dtype(have), d, r)}" for v, d, have, r in zip(
-            values, self.state, self.merge.results, results, strict=True)]
+        lines = [*element, *merged(self.merge, self.state, values, others, "m")]
         return [*(f"{v} = {text}" for v, text in zip(
                     values, self.values(pointers, at), strict=True)),
                 *([f"if {test}:", *indented(lines)] if test else lines),
@@ -163,13 +167,12 @@ class Fold:
 
     def _loop(self, function: str, lanes: str, names: Sequence[str],
               masked: bool = False) -> str:
-        name = f"{self.tag}_{function}"
-        return loop(name, "0", lanes, names, masked=masked) if lanes else \
-            f"for_lanes({name}, {self.lanes}, {self.width}, {packed(names)})"
+        return loop(f"{self.tag}_{function}", "0", lanes, names, masked=masked) \
+            if lanes else self._vectors(function, self.lanes, names)
 
-    def _one(self, function: str, names: Sequence[str]) -> str:
-        """A line that calls a function for a vector of lanes."""
-        return (f"for_lanes({self.tag}_{function}, {self.width}, {self.width}, "
+    def _vectors(self, function: str, lanes: int, names: Sequence[str]) -> str:
+        """A line that calls a function for the first `lanes`, in vectors."""
+        return (f"for_lanes({self.tag}_{function}, {lanes}, {self.width}, "
                 f"{packed(names)})")
 
     def segment(self, n: str, names: Sequence[str]) -> list[str]:
@@ -213,11 +216,12 @@ class Fold:
         if self._cheap:
             rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names))
             return [f"if {n} > full:", f"    {rest}"]
-        one = str(self.width)
-        return ["done = full", f"while done + {one} <= {n}:", *indented([
-            self._one("lane", (*self.top, "done", *names)), f"done += {one}"]),
-            f"if {n} > done:", *indented([
-                self._one("rest", (*self.top, f"{n} - done", "done", *names))])]
+        lane = self._vectors("lane", self.width, (*self.top, "done", *names))
+        rest = self._vectors("rest", self.width,
+                             (*self.top, f"{n} - done", "done", *names))
+        return ["done = full", f"while done + {self.width} <= {n}:",
+                *indented([lane, f"done += {self.width}"]),
+                f"if {n} > done:", f"    {rest}"]
 
     def total(self) -> str:
         """A line that combines the lanes pairwise into lane 0."""

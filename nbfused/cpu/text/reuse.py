@@ -28,7 +28,7 @@ __all__ = ["cost_of", "is_cheap", "is_straight", "reused_value",
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
 
-#: Statements that take as long to compile as an elementary function.
+#: Statements that take about as long to compile as an elementary function.
 _ELEMENTARY = 4
 
 
