@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import nbfused
 from nbfused.support.forks import cached_property
 from tests.variants import sampled, sampled_together
 
@@ -107,6 +110,70 @@ def test_forks_while_another_thread_compiles():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", MANY], check=True,
                           capture_output=True, text=True, timeout=240)
     assert (done.stdout.strip(), done.stderr) == ("0", "")
+
+
+#: Another thread holds all locks, and is in all blocks, at the moment of a fork.
+HELD = """
+import os, signal, sys, threading
+from contextlib import ExitStack
+import numpy as np
+import nbfused as nf
+from nbfused.support import forks
+inside, done = threading.Event(), threading.Event()
+x, usual = np.ones(3), sys.getrecursionlimit()
+f = nf.fuse(lambda x: nf.ops.exp(x) + np.float64(2))
+f(x), nf.grad(lambda x: nf.ops.exp(x).sum())(x)
+
+def hold():
+    with ExitStack() as held:
+        for each in [*forks._BLOCKS, *forks._FREED]:
+            held.enter_context(each)
+        inside.set()
+        done.wait()
+
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait()
+locks = len(forks._FREED)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    assert sys.getrecursionlimit() == usual and type(np).__name__ == "module"
+    f(x), nf.grad(lambda x: nf.ops.exp(x*x).sum())(x)
+    nf.elementwise(lambda x: x - 0.25)(x)
+    with ExitStack() as held:
+        for each in [*forks._BLOCKS, *forks._FREED]:
+            held.enter_context(each)
+        assert sys.getrecursionlimit() > usual
+    assert sys.getrecursionlimit() == usual
+    os._exit(0)
+done.set()
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), locks > 5)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_locks_and_blocks_of_other_threads_are_left_to_the_parent():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", HELD], timeout=120,
+                          capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("0 True", "")
+
+
+#: Modules that see to their locks by themselves.  CUDA's are not needed in a child,
+#: which cannot use it.
+OWN = {"support/forks.py", "support/processes.py", "rocm/build/compile.py",
+       "cpu/runtime/pool.py", "autograd/versions.py"}
+
+
+def test_no_lock_stays_held_in_a_child():
+    """`functools.cached_property` has one, too, before Python 3.12."""
+    root = Path(nbfused.__file__).parent
+    bare = re.compile(r"(?<!free_in_child\()threading\.R?Lock\(\)|"
+                      r"from functools import .*\bcached_property\b")
+    found = {name for path in root.rglob("*.py") if bare.search(path.read_text())
+             and not (name := path.relative_to(root).as_posix()).startswith("cuda/")}
+    assert found == OWN
 
 
 #: One thread imports a module by its name, another asks for what imports it, too.

@@ -103,9 +103,6 @@ def _error(got: Any, want: Any, largest: float) -> float:
 
 def _size(x: Any) -> float:
     """The 2-norm."""
-    norm = np.linalg.norm if isinstance(x, np.ndarray) else _norm
-    return float(norm(x.reshape(-1)))
-
-
-def _norm(x: Any) -> Any:
-    return x.double().norm()  # also of integers
+    if isinstance(x, (np.ndarray, np.generic)):  # numbers: a difference of 0-d arrays
+        return float(np.linalg.norm(x.reshape(-1)))
+    return float(x.double().norm())  # also of integers

@@ -8,7 +8,6 @@ memory allows.
 from __future__ import annotations
 
 import heapq
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TapeError
+from ..support.forks import free_in_child
 from .graph import ADD, Edge, Leaf, Node, Ones, Pass
 from .recording import RECORDING
 
@@ -24,17 +24,7 @@ __all__ = ["between", "collect", "reachable", "walk_back"]
 
 #: Held for a comparison and an assignment.  Reentrant, as a signal's handler, or what
 #: collects garbage, may run a backward pass in between.
-_REPLACING = threading.RLock()
-
-
-def _unlock() -> None:
-    """Make a new lock in a forked child: its holder may not exist there."""
-    global _REPLACING
-    _REPLACING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+_REPLACING = free_in_child(threading.RLock())
 
 
 def collect(gradients: dict[Edge, Any], plain: bool,

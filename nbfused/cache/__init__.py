@@ -16,12 +16,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, overload
 
 from ..config import config, logger
 from ..errors import NbFusedPerformanceWarning, SettingError
+from ..support.forks import SharedBlock, free_in_child
 from ..support.records import record
 from ..support.temporary import own_folder
 from .files import (
@@ -43,7 +44,7 @@ __all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file",
 T = TypeVar("T")
 
 _log = logger("cache")
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 _SUFFIX, _NOTE = ".bin", ".note"
 _unusable: set[str] = set()  # folders of which there has been a warning
@@ -130,27 +131,17 @@ def get(key: bytes | str, parse: Callable[[bytes], T] | None = None) -> T | None
     return found  # type: ignore[return-value]
 
 
-#: What was made in a `held` block, and how many of these there are.
+#: What was made in `held` blocks.
 _made: dict[Path, bytes] = {}
-_holders = 0
+_HELD = SharedBlock(_made.clear, _made.clear)
 
 
-@contextmanager
-def held() -> Iterator[None]:
+def held() -> SharedBlock:
     """Keep in memory what `put` is given in a ``with`` block, for `get`, until its end.
 
     What was made ahead is there when it is asked for, also without a folder.
     """
-    global _holders
-    with _lock:
-        _holders += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _holders -= 1
-            if not _holders:
-                _made.clear()
+    return _HELD
 
 
 def has(key: bytes | str) -> bool:
@@ -177,7 +168,7 @@ def put(key: bytes | str, data: bytes) -> None:
     path = _path(key)
     with _lock:
         _counters.compilations += 1
-        if _holders:
+        if _HELD.is_open:
             _made[path] = data
     _store(path, data)
 

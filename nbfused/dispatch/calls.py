@@ -17,6 +17,7 @@ from ..scalar.ir.nodes import Block, Function, Let, Literal
 from ..scalar.typing.python_numbers import plain_number
 from ..scalar.typing.types import Weak
 from ..specs import Map, Spec
+from ..support.forks import free_in_child
 from .bounds import NOTE, BoundsChecked, bounds_checked_map, check_inside
 from .callers import Caller, make_caller
 from .launch_plans import Arguments, Request, arguments, make_plan
@@ -36,7 +37,7 @@ ZERO = Map(Function("zero", (), Block((), (Literal("bool", "False"),))), ())
 Dtypes = tuple[np.dtype | None, ...]
 
 _LIMIT = 1024  # prepared calls of one spec
-_LOCK = threading.Lock()
+_LOCK = free_in_child(threading.Lock())
 WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                           for kind in (bool, int, float, complex)}
 

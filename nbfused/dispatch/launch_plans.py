@@ -6,7 +6,6 @@ on which arrays they are; calls with equal ones share it.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -22,6 +21,7 @@ from ..scalar.typing.types import Type
 from ..specs import Spec
 from ..specs.base import KEPT
 from ..specs.shapes import check_count
+from ..support.forks import free_in_child
 from ..support.loop_nests import (
     Frame,
     Layout,
@@ -256,17 +256,7 @@ def _zeros(request: Request, frame: Frame, count: int) -> tuple[int, ...]:
 
 
 _LAUNCHERS: dict[tuple[Any, ...], Launcher] = {}
-_BUILDING = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Make a new lock in a forked child: its holder may not exist there."""
-    global _BUILDING
-    _BUILDING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_BUILDING = free_in_child(threading.RLock())
 
 
 def find_launcher(backend: Backend, kernel: Spec, signature: Signature) -> Launcher:

@@ -18,6 +18,7 @@ from ..errors import (
     NbFusedError,
     RangeError,
 )
+from ..support.forks import free_in_child
 from .engines.engine import Engine, engine_of
 
 __all__ = ["Communicator", "communicator", "given"]
@@ -31,7 +32,7 @@ _T = TypeVar("_T")
 
 #: By identity: mpi4py's are not hashed.  Each is kept, so that no other gets its place.
 _made: dict[int, tuple[Any, Communicator]] = {}
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 
 #: All of them, to `release` at exit: libraries end their communicators there.

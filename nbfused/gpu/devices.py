@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from ..errors import AllocationError, DeviceError, NbFusedError
+from ..support.forks import free_in_child
 
 __all__ = ["ApiError", "Devices", "GpuDevice"]
 
@@ -127,7 +128,7 @@ class Devices(dict[int, D]):
         super().__init__()
         self._kind, self._source = kind, source
         self._make, self._count = make, count
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
 
     def __missing__(self, ordinal: int) -> D:
         with self._lock:

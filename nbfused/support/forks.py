@@ -21,12 +21,15 @@ from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, Generic, TypeVar, overload
+from weakref import WeakSet
 
-__all__ = ["LOCK", "cached_property", "hold_in_forks", "once", "when_imported"]
+__all__ = ["LOCK", "SharedBlock", "cached_property", "free_in_child", "hold_in_forks",
+           "once", "when_imported"]
 
 _T = TypeVar("_T")
+_Lock = TypeVar("_Lock")
 
 #: There is but one: of two, each could be held by somebody who waits for the other.
 LOCK = threading.RLock()
@@ -72,6 +75,79 @@ class _ForkHandlers:
 
 
 hold_in_forks()
+
+#: Locks that `free_in_child` was given and that still exist.
+_FREED: WeakSet[Any] = WeakSet()
+
+
+def free_in_child(lock: _Lock) -> _Lock:
+    """Release `lock` in forked children, which do not have the thread that holds it.
+
+    For locks of data that another thread may leave at any line, as dicts.  It is for
+    the others that a fork waits: see `hold_in_forks`.
+    """
+    _FREED.add(lock)
+    return lock
+
+
+class SharedBlock:
+    """A ``with`` block of any number of threads that changes the process meanwhile.
+
+    Parameters
+    ----------
+    begin
+        Called by the first thread that enters.
+    end
+        Called by the last one that leaves; in a forked child at once if no block is
+        its own.
+    """
+
+    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._begin, self._end = begin, end
+        self._lock = free_in_child(threading.Lock())
+        self._threads: list[int] = []
+        _BLOCKS.append(self)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._threads:
+                self._begin()
+            self._threads.append(threading.get_ident())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        with self._lock:
+            self._threads.remove(threading.get_ident())
+            if not self._threads:
+                self._end()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a thread is in a block."""
+        return bool(self._threads)
+
+    def leave_to_parent(self) -> None:
+        """End the blocks of threads that a forked child does not have."""
+        own = [each for each in self._threads if each == threading.get_ident()]
+        if self._threads and not own:
+            self._end()
+        self._threads = own
+
+
+#: All of them: each is made once, by a module.
+_BLOCKS: list[SharedBlock] = []
+
+
+def _renew() -> None:
+    """Free the locks of a forked child, then end the blocks of its parent's threads."""
+    for lock in list(_FREED):
+        lock._at_fork_reinit()
+    for block in _BLOCKS:
+        block.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def once(function: Callable[..., _T]) -> Callable[..., _T]:

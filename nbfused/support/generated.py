@@ -8,13 +8,11 @@ kernels, and traces, run in `fewer_collections`.
 from __future__ import annotations
 
 import gc
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+from .forks import SharedBlock
 
 __all__ = ["PREFIX", "compiled", "define", "fewer_collections"]
 
@@ -34,31 +32,8 @@ def define(text: str, what: str, names: dict[str, Any]) -> None:
 
 #: New objects between two looks for cycles; 700 is Python's own, a twentieth slower.
 _OBJECTS = 50_000
-_lock = threading.Lock()
 #: How often Python looked for cycles, and how often it does in ``with`` blocks.
 _usual = _seldom = gc.get_threshold()
-#: The thread of each of these blocks.
-_threads: list[int] = []
-
-
-@contextmanager
-def fewer_collections() -> Iterator[None]:
-    """Let Python look for cycles less often: a compiler's records live until its end.
-
-    The last of several ``with`` blocks to leave restores how often that is, unless
-    somebody else has set it meanwhile.
-    """
-    thread = threading.get_ident()
-    with _lock:
-        if not _threads:
-            _begin()
-        _threads.append(thread)
-    try:
-        yield
-    finally:
-        with _lock:
-            _threads.remove(thread)
-            _end()
 
 
 def _begin() -> None:
@@ -70,17 +45,17 @@ def _begin() -> None:
 
 
 def _end() -> None:
-    if not _threads and gc.get_threshold() == _seldom:
+    if gc.get_threshold() == _seldom:
         gc.set_threshold(*_usual)
 
 
-def _leave_to_parent() -> None:
-    """End the blocks of other threads in a forked child, which has none of these."""
-    global _lock
-    _lock = threading.Lock()
-    _threads[:] = [each for each in _threads if each == threading.get_ident()]
-    _end()
+_FEWER = SharedBlock(_begin, _end)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
+def fewer_collections() -> SharedBlock:
+    """Let Python look for cycles less often: a compiler's records live until its end.
+
+    The last of several ``with`` blocks to leave restores how often that is, unless
+    somebody else has set it meanwhile.
+    """
+    return _FEWER

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from .forks import SharedBlock
 
 __all__ = ["TOO_DEEP", "deep_recursion"]
 
@@ -17,23 +16,22 @@ TOO_DEEP = ("nested too deeply for Python's stack; compute parts of it in statem
 #: 0.1 KB of C's stack, and one that goes through C less than 1 KB of its 8 MB or more:
 #: what is beyond is an error, not a crash.
 _CALLS = 6000
-_LOCK = threading.Lock()
-_usual, _open = 0, 0
+_usual = 0
 
 
-@contextmanager
-def deep_recursion() -> Iterator[None]:
+def _raise_limit() -> None:
+    global _usual
+    _usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(_usual, _CALLS))
+
+
+def _restore_limit() -> None:
+    sys.setrecursionlimit(_usual)
+
+
+_DEEP = SharedBlock(_raise_limit, _restore_limit)
+
+
+def deep_recursion() -> SharedBlock:
     """Raise the recursion limit in a ``with`` block; the last to leave restores it."""
-    global _usual, _open
-    with _LOCK:
-        if not _open:
-            _usual = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(_usual, _CALLS))
-        _open += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _open -= 1
-            if not _open:
-                sys.setrecursionlimit(_usual)
+    return _DEEP

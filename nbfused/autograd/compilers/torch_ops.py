@@ -20,6 +20,7 @@ from ...arrays import dtype_of
 from ...arrays.dtypes import SUPPORTED
 from ...scalar.typing.python_numbers import number_type
 from ...scalar.typing.types import Type, Weak
+from ...support.forks import free_in_child
 from ..tape import apply
 from .identity import Call, Part, identifier, store
 from .pulling import result_dtypes
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["TorchOp", "define", "exact", "spec_of", "symbolic_first", "torch_dtypes",
            "types_of"]
 
-_LOCK = threading.RLock()
+_LOCK = free_in_child(threading.RLock())
 _DEFINED: dict[str, Any] = {}
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, lru_cache, wraps
+from functools import cache, lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ...errors import KernelTypeError
 from ...registry.operations import NAMESPACES
+from ...support.forks import SharedBlock
 from ...support.trees import leaves_of
 
 __all__ = ["CupyProtocols", "looking_at_arguments"]
@@ -177,25 +178,15 @@ def looking_at_arguments(
     return _looking(made) if "cupy" in sys.modules else nullcontext()
 
 
-_LOCK = threading.Lock()
-_COUNT = [0]
-
-
 @contextmanager
 def _looking(made: Callable[[Any], Any] | None) -> Iterator[None]:
     outer = _ACTIVE.made
     _ACTIVE.count, _ACTIVE.made = _ACTIVE.count + 1, made or outer
-    with _LOCK:
-        _COUNT[0] += 1
-        _turn(ModuleType, _Cupy)
     try:
-        yield
+        with _LOOKING:
+            yield
     finally:
         _ACTIVE.count, _ACTIVE.made = _ACTIVE.count - 1, outer
-        with _LOCK:
-            _COUNT[0] -= 1
-            if not _COUNT[0]:
-                _turn(_Cupy, ModuleType)
 
 
 def _turn(old: type, new: type) -> None:
@@ -204,3 +195,8 @@ def _turn(old: type, new: type) -> None:
         module = sys.modules.get(name)
         if type(module) is old:
             module.__class__ = new
+
+
+#: Other functions may run in other threads.
+_LOOKING = SharedBlock(partial(_turn, ModuleType, _Cupy),
+                       partial(_turn, _Cupy, ModuleType))

@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import json
 import os
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,10 +28,9 @@ ENTRY = "nbfused_kernel"
 
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
-_lock = threading.Lock()
 _found: set[str] = set()
 #: Engines, each of which owns the memory of a kernel's code, of kernels that nobody can
-#: call any more.  They are closed by the next `link`, under the locks of compilation:
+#: call any more.  They are closed by the next `link`, under the lock of compilation:
 #: a kernel may go at any moment, in any thread, and LLVM has locks of its own.
 _dead: deque[Any] = deque()
 
@@ -139,14 +137,14 @@ def address_of(entry: Any) -> int:
 def link(code: bytes) -> Entry:
     """Load an object file that `unpack` accepted, for as long as the entry lives.
 
-    Who calls it by its address (`address_of`) has to hold the entry, too.
+    Who calls it holds `forks.LOCK`.  Who calls the entry by its address (`address_of`)
+    has to hold the entry, too.
     """
-    with _lock:
-        while _dead:
-            _dead.popleft().close()
-        engine = _engine()
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        entry = _PROTOTYPE(engine.get_function_address(ENTRY))
-        weakref.finalize(entry, _dead.append, engine).atexit = False
-        return entry
+    while _dead:
+        _dead.popleft().close()
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    entry = _PROTOTYPE(engine.get_function_address(ENTRY))
+    weakref.finalize(entry, _dead.append, engine).atexit = False
+    return entry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
+from ...support.forks import free_in_child
 from .arguments import Arguments, shape_class
 from .program import Program
 
@@ -28,7 +29,7 @@ class KeptPrograms:
     def __init__(self) -> None:
         self._programs: dict[Any, Program] = {}
         self._exact: set[Any] = set()  # keys whose programs are for one shape
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._hits = self._misses = 0
 
     def __len__(self) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from ...backend import Extents
 from ...errors import BarrierError, RangeError
 from ...gpu.arguments import ArgumentBuffer
+from ...support.forks import free_in_child
 from ..build.compile import symbol
 from ..build.kernel import Kernel
 from ..build.toolchain import EMULATION
@@ -25,8 +24,6 @@ MOST_THREADS = 1 << 32
 
 _ATTRIBUTES = ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes",
                "max_threads_per_block")
-
-_programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
 class Program:
@@ -43,8 +40,7 @@ class Program:
         self._words = ArgumentBuffer(kernel.name, kernel.parameters)
         self._extents = (ctypes.c_uint*6)()
         self._entries: dict[int, int] = {}
-        self._lock = threading.Lock()
-        _programs.add(self)
+        self._lock = free_in_child(threading.Lock())
 
     def launch(self, device: Device, stream: int, blocks: int | Extents,
                values: Sequence[Any], shared: int = 0,
@@ -122,13 +118,3 @@ class Program:
         except HipError as error:
             error.add_note(f"at the launch of kernel {self.kernel.name!r}")
             raise
-
-
-def _unlock() -> None:
-    """In a child, which has none of the threads that were launching at the fork."""
-    for program in list(_programs):
-        program._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)

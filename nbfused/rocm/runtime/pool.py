@@ -10,6 +10,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
+from ...support.forks import free_in_child
+
 __all__ = ["Pool"]
 
 #: Sizes are rounded up to a multiple of this, large ones to one in eight of their size.
@@ -38,7 +40,8 @@ class Pool:
         self._malloc, self._free, self._keep = malloc, free, keep
         self._unused: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._sizes: dict[int, int] = {}
-        self._lock = threading.RLock()  # collecting garbage may free in any line
+        # Collecting garbage may free in any line.
+        self._lock = free_in_child(threading.RLock())
 
     def allocate(self, size: int, stream: int) -> int:
         """The address of at least `size` bytes."""

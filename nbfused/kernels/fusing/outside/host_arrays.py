@@ -20,6 +20,7 @@ import numpy as np
 
 from ....arrays import check_dtype, dtype_of
 from ....arrays.traced import Traced, TracedNumber
+from ....support.forks import SharedBlock
 from ....support.trees import leaves_of, map_tree
 from .bracketed import JOINING, join_items, slice_numbers
 from .lines import is_library, is_ours
@@ -265,25 +266,29 @@ def looking(x: Any) -> Any:
 _FUNCTIONS = (type(np.sum), type(np.zeros), FunctionType)
 #: The modules whose functions make arrays.
 _MODULES = (np, np.fft, np.linalg)
-_LOCK = threading.Lock()
-_COUNT = [0]
+
+
+def _begin() -> None:
+    for module in _MODULES:
+        if type(module) is ModuleType:
+            module.__class__ = _Numpy
+
+
+def _end() -> None:
+    for module in _MODULES:
+        if type(module) is _Numpy:
+            module.__class__ = ModuleType  # type: ignore[assignment]
+
+
+_LOOKING = SharedBlock(_begin, _end)
 
 
 @contextmanager
 def making_arrays(trace: Trace) -> Iterator[None]:
     """A context in which arrays are told apart for a trace, in this thread."""
     outer, _ACTIVE.trace = _ACTIVE.trace, trace
-    with _LOCK:
-        _COUNT[0] += 1
-        for module in _MODULES:
-            if type(module) is ModuleType:
-                module.__class__ = _Numpy
     try:
-        yield
+        with _LOOKING:
+            yield
     finally:
         _ACTIVE.trace = outer
-        with _LOCK:
-            _COUNT[0] -= 1
-            for module in _MODULES if not _COUNT[0] else ():
-                if type(module) is _Numpy:
-                    module.__class__ = ModuleType  # type: ignore[assignment]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ....arrays.traced import Traced
 from ....autograd import Function
 from ....autograd.rules import checkpoint, custom_vjp
 from ....errors import KernelTypeError
+from ....support.forks import cached_property
 from ..arguments import PLAIN, can_change, constant_key, is_cached
 from .containers import is_user_class
 from .hidden import UNBOUND, Hidden, Place, asks_types, content

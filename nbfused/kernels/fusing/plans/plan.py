@@ -9,7 +9,6 @@ numbers and the launches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from ....arrays import Library
@@ -19,6 +18,7 @@ from ....dispatch.callers import Headers
 from ....dispatch.launches import LAUNCHES
 from ....dispatch.prepared_call import OverlapTest, PreparedCall
 from ....specs.fusion.graph import Launch, Value
+from ....support.forks import cached_property
 from ....support.records import record
 from ..program import HostCall
 from .plan_text import ALIGN, Run, aligned, compile_run
