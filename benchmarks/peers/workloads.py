@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from .workload import SIZE, Input, Workload, labels, normal, squares
 
@@ -131,6 +132,16 @@ def _batched(sizes: tuple[tuple[int, int, int, int], ...]) -> Iterator[Workload]
             "FLOP", bar=1.5)
 
 
+def _small_products(count: int) -> Iterator[Workload]:
+    """Batches of small matrices, and one matrix for many points."""
+    for left, right in (((count, 3, 3), (count, 3, 3)), ((count, 4, 4), (count, 4, 1)),
+                        ((5*count, 3), (3, 3)), ((count//10, 16, 16),)*2,
+                        ((16, 16), (count//10, 16, 16))):
+        batch = prod(max(left[:-2], right[:-2]))
+        yield Workload(f"matmul {left} @ {right}", "matmul", normal(left, right),
+                       "float32", 2.0*batch*prod(left[-2:])*right[-1], "FLOP")
+
+
 def _adam(count: int) -> Workload:
     return Workload(f"adam_step {count/1e6:.1f} M", "adam_step",
                     (*normal(*[(count,)]*3), squares(count)), "float32", 28*count)
@@ -167,6 +178,7 @@ def _cpu() -> Iterator[Workload]:
                    4*4096**2, options={"axis": 1})
     yield Workload("sum of 100 M", "sum", normal((100_000_000,)), "float32", 4e8)
     yield from _square_linear(((1024, 1024, 1024),), ("float32",), ("relu",))
+    yield from _small_products(20_000)
     yield _adam(ten)
 
 
@@ -182,6 +194,7 @@ def _quick() -> Iterator[Workload]:
     yield from _laid_out(24, 4, 32, 16)
     yield from _products(24)
     yield from _batched(((2, 24, 32, 40),))
+    yield from _small_products(20)
     yield _adam(1000)
 
 

@@ -110,7 +110,8 @@ def is_vector(typed: Typed) -> bool:
 
 
 def kernel_of_rows(title: str, functions: Sequence[Typed], lines: Sequence[str],
-                   names: Sequence[str], frame: Frame) -> list[str]:
+                   names: Sequence[str], frame: Frame, before: Sequence[str] = (),
+                   ) -> list[str]:
     """Lines of a kernel whose units of work are rows.
 
     Parameters
@@ -121,19 +122,22 @@ def kernel_of_rows(title: str, functions: Sequence[Typed], lines: Sequence[str],
         What a row computes.
     lines, names
         Lines that compute the row ``j``, and the names that they need besides.
+    before
+        Lines ahead of the inner loop.
     """
     costly = not all(map(is_cheap, functions))
     return [f"# {title}", *inlined("of_row", ["j", *names], lines),
             "def kernel(a, begin, end):", *["    wide_vectors()"] * costly,
-            *indented(_nest(frame, loop("of_row", "j0", "j1", names, masked=costly)))]
+            *indented(_nest(frame, before,
+                            loop("of_row", "j0", "j1", names, masked=costly)))]
 
 
-def _nest(frame: Frame, run: str) -> list[str]:
+def _nest(frame: Frame, before: Sequence[str], run: str) -> list[str]:
     """Lines of the loops over the rows begin … end - 1, of which `run` is the inner."""
     extents = [f"n{d}" for d in range(frame.rank)]
     if frame.rank == 1:
         return [*frame.unpack(), *(line for o in frame.operands for line in o.bind()),
-                "first = 0", "j0 = begin", "j1 = end", run]
+                *before, "first = 0", "j0 = begin", "j1 = end", run]
     outer = [f"k{d}" for d in range(frame.rank - 1)]
     return [*frame.unpack(), "if begin < end:", *indented([
         f"lines = begin // {extents[-1]}", f"first = lines * {extents[-1]}",
@@ -141,4 +145,5 @@ def _nest(frame: Frame, run: str) -> list[str]:
         "while first < end:", *indented([
             f"j1 = min({extents[-1]}, end - first)",
             *(line for o in frame.operands for line in o.bind(offset(o, outer))),
-            run, f"first += {extents[-1]}", "j0 = 0", *advance(extents[:-1], outer)])])]
+            *before, run, f"first += {extents[-1]}", "j0 = 0",
+            *advance(extents[:-1], outer)])])]

@@ -119,7 +119,7 @@ def test_which_products_suit():
 
 def test_strided_factors_are_packed_by_the_kernel(monkeypatch):
     """BLAS would need a copy of them, by a launch of its own."""
-    blas = "nbfused.cpu.contract.launcher._multiply"
+    blas = "nbfused.cpu.contract.launcher.multiply_by_blas"
     monkeypatch.setattr(blas, lambda *args: pytest.fail("BLAS"))
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-9, 9, s).astype("f4") for s in ((67, 88), (44, 394)))

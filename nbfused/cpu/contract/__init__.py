@@ -11,6 +11,7 @@
 `gemm`           blocked product that applies the epilogue while a block is cached
 `gemm_text`      generated text of the kernels of the blocked matrix product
 `launcher`       launcher of `Contract` on the CPU: chooses a kernel or BLAS
+`small`          batches of small products, each written out
 `matrices`       factors viewed or packed as matrices that BLAS can read
 `tile`           the register tile of a matrix product: its shape for this processor
 `tile_code`      the inner loop of a product, as an LLVM intrinsic

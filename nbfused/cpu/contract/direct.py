@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from .direct_ways import Cut, Way, cut_of, weight_of
 from .gemm import Factors, Multiply
 from .tile import square_lanes, tile_of
 
-__all__ = ["bind_direct"]
+__all__ = ["bind_direct", "of_sums"]
 
 #: Bytes of sums and of copies up to which each thread keeps them: new memory of some
 #: megabytes takes longer than what is made there.  This one is not measured.
@@ -53,6 +54,8 @@ class _Operand(NamedTuple):
     ----------
     fill
         Where its address comes from.
+    apart
+        The stride to the factor of the next product.
     """
 
     dtype: np.dtype
@@ -60,6 +63,7 @@ class _Operand(NamedTuple):
     own: int
     inner: int
     fill: Fill
+    apart: int = 0
 
 
 class _Step(NamedTuple):
@@ -97,8 +101,9 @@ class _Step(NamedTuple):
 
 
 def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
-                into: tuple[int, int] | None, finish: Start | None) -> Multiply:
-    """Bind a narrow product to its shape.
+                into: tuple[int, int, int] | None, finish: Callable[[], Start],
+                ) -> Multiply | None:
+    """Bind a narrow product, or a batch of them, to its shape.
 
     Parameters
     ----------
@@ -107,33 +112,45 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     way
         See `way_of`.
     into
-        The strides of the result, rows and columns as the kernel sees them, where the
-        sums are the result; else `finish` makes it from the sums, which lie as in C
-        order.
+        The strides of the result, from one product to the next, rows and columns as the
+        kernel sees them, where the sums are the result; else what `finish` gives makes
+        it from the sums, which lie as in C order.
+
+    Returns
+    -------
+    Multiply or None
+        None of a batch of products whose sums are cut into chunks.
     """
-    sides = [_Operand(dtypes[0], f.m, f.a_down, f.a_along, Fill(0, "pointer", 0)),
-             _Operand(dtypes[1], f.n, f.b_down, f.b_along, Fill(0, "pointer", 1))]
+    sides = [
+        _Operand(dtypes[0], f.m, f.a_down, f.a_along, Fill(0, "pointer", 0), f.a_apart),
+        _Operand(dtypes[1], f.n, f.b_down, f.b_along, Fill(0, "pointer", 1), f.b_apart)]
     if way.swapped:
         sides.reverse()
     left, right = sides
     cut = cut_of(f.dtype, way.form, (left.dtype, right.dtype), left.extent,
                  right.extent, f.k)
+    turned = f.batch > 1 and way.copied is not None
+    if turned:  # in one unit
+        cut = replace(cut, high=left.extent, wide=right.extent)
+    if f.batch > 1 and (cut.chunks > 1 or (turned and right.dtype != f.dtype)):
+        return None
     direct = into is not None and cut.chunks == 1
     count = left.extent*right.extent
-    size = 0 if direct else _whole_lines(cut.chunks*count*f.dtype.itemsize)
+    size = 0 if direct else _whole_lines(f.batch*cut.chunks*count*f.dtype.itemsize)
     steps = []
-    if way.copied is not None:
+    if way.copied is not None and not turned:
         before = sides[way.copied]
         sides[way.copied], step = _copied(before, f.k, way.form == "dots", size)
         size += before.extent*f.k*before.dtype.itemsize
         steps.append(step)
-    strides = into if direct and into is not None else (right.extent, 1)
-    steps.append(_product(f, sides, cut, strides, Fill(0, "pointer", -1) if direct
-                          else Fill(0, "room")))
+    strides = into if direct and into is not None else (count, right.extent, 1)
+    steps.append(_product(f, sides, cut, turned, strides, Fill(0, "pointer", -1)
+                          if direct else Fill(0, "room")))
     if cut.chunks > 1:
         steps.append(_Step(_kernel(sum_text, f.dtype), [Fill(0, "room")],
                            (count, cut.chunks), count, cut.chunks))
     starts = [step.bound() for step in steps]
+    last = None if direct else finish()
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
                  scalars: tuple[Any, ...]) -> None:
@@ -142,18 +159,17 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
         every = a_at, b_at, *pointers
         for start in starts:
             start(every, at)
-        if not direct:
-            assert finish is not None
-            finish((at, *pointers), scalars, 0)
+        if last is not None:
+            last((at, *pointers), scalars, 0)
 
-    after = None if direct else native_of(finish)
+    after = native_of(last)
     if not all(step.alone() for step in steps) or (after is None and not direct):
         return multiply
-    last = [] if after is None else moved(after, _of_sums)
-    return with_native(multiply, [*(step.part() for step in steps), *last], size)
+    finishing = [] if after is None else moved(after, of_sums)
+    return with_native(multiply, [*(step.part() for step in steps), *finishing], size)
 
 
-def _of_sums(fill: Fill) -> Fill:
+def of_sums(fill: Fill) -> Fill:
     """A pointer of the epilogue: the sums, in temporary memory, or another array."""
     return fill._replace(which=fill.which + 1) if fill.which else Fill(
         fill.word, "room")
@@ -182,19 +198,22 @@ def _copied(side: _Operand, k: int, along: bool, at: int) -> tuple[_Operand, _St
         columns), -(-rows // lanes), columns)
 
 
-def _product(f: Factors, sides: Sequence[_Operand], cut: Cut,
-             strides: tuple[int, int], sums: Fill) -> _Step:
-    """The call that multiplies."""
+def _product(f: Factors, sides: Sequence[_Operand], cut: Cut, turned: bool,
+             strides: tuple[int, int, int], sums: Fill) -> _Step:
+    """The call that multiplies, and copies right factors that are `turned`."""
     left, right = sides
     over, across = -(-left.extent // cut.high), -(-right.extent // cut.wide)
+    each = over*across*cut.chunks
+    lanes = square_lanes(right.dtype.itemsize)
+    step = -(-right.extent // lanes)*lanes if turned else right.inner
     words = dict(zip(WORDS, (
-        left.own, left.inner, right.own, right.inner, *strides, left.extent,
-        right.extent, f.k, cut.high, cut.wide, cut.chunk, cut.deep, over, across),
-        strict=True))
-    units = over*across*cut.chunks
-    weight = max(1, weight_of(left.extent, right.extent, f.k) // units)
-    kernel = _kernel(product_text, f.dtype, cut.loop, tile_of(f.dtype.itemsize).lanes)
-    return _Step(kernel, [left.fill, right.fill, sums], [*words.values()], units,
+        left.own, left.inner, right.own, step, *strides[1:], left.extent,
+        right.extent, f.k, cut.high, cut.wide, cut.chunk, cut.deep, over, across, each,
+        left.apart, right.apart, strides[0]), strict=True))
+    weight = max(1, weight_of(left.extent, right.extent, f.k) // each)
+    kernel = _kernel(product_text, f.dtype, cut.loop, tile_of(f.dtype.itemsize).lanes,
+                     turned)
+    return _Step(kernel, [left.fill, right.fill, sums], [*words.values()], f.batch*each,
                  weight)
 
 

@@ -9,14 +9,21 @@ import numpy as np
 from ...support.dtypes import short
 from ...support.records import record
 from ..text.lines import indented, inlined, loop
+from .tile import square_lanes
 
-__all__ = ["WORDS", "InnerLoop", "move_text", "product_text", "split_text",
+__all__ = ["ROOM", "WORDS", "InnerLoop", "move_text", "product_text", "split_text",
            "sum_text", "turn_text"]
 
 #: Words that each call gives, addresses, and those that products of one shape share.
 FILLED = ("left", "right", "sums")
 WORDS = ("down", "along", "own", "step", "stride", "aside", "rows", "columns", "k",
-         "high", "wide", "chunk", "deep", "over", "across")
+         "high", "wide", "chunk", "deep", "over", "across", "each", "left_apart",
+         "right_apart", "sums_apart")
+
+
+#: Numbers of a factor that is turned for each product of a batch at most, in whole
+#: squares: with what else is read they stay in the first cache.
+ROOM = 1 << 10
 
 
 @record(frozen=True)
@@ -47,29 +54,47 @@ class InnerLoop:
     parts: int
 
 
-def product_text(dtype: np.dtype, inner: InnerLoop, lanes: int) -> list[str]:
+def product_text(dtype: np.dtype, inner: InnerLoop, lanes: int, turned: bool = False,
+                 ) -> list[str]:
     """Text of a kernel whose units are chunks of the sums of blocks of the result.
 
     A block is `high` rows and `wide` columns, a chunk's products are added to the sums
-    `deep` at a time; each chunk has sums of its own.
+    `deep` at a time; each chunk has sums of its own.  Of a batch of products, whose
+    factors and sums are so far `apart`, each has so many units; where the right factor
+    is `turned`, from rows along the sums, each is one unit.
     """
     names = [f"{name} = a[{k}]" for k, name in enumerate((*FILLED, *WORDS))]
     left, right, size = (d.itemsize for d in (inner.left, inner.right, dtype))
     kinds = "_".join(map(short, (inner.left, inner.right, dtype)))
     body = _BODIES[inner.form](inner, kinds, (left, right, size), lanes)
-    return [f"# Narrow {kinds} {inner.form} {inner.rows} {inner.across} {inner.parts}",
-            "def kernel(a, begin, end):", *indented([
-                *names, "for u in range(begin, end):", *indented([
-                    "q = u // across", "first_j = (u - q*across)*wide",
-                    "end_j = min(columns, first_j + wide)", "c = q // over",
-                    "first_i = (q - c*over)*high", "last = min(rows, first_i + high)",
-                    "begin_k = c*chunk", "end_k = min(k, begin_k + chunk)",
-                    "done = begin_k", f"sums_at = sums + {size}*c*rows*columns",
-                    "while done < end_k:", *indented([
-                        "count = min(deep, end_k - done)",
-                        f"left_at = left + {left}*done*along",
-                        f"right_at = right + {right}*done*step", *body,
-                        "done += count"])])])]
+    name = f"Narrow {kinds} {inner.form} {inner.rows} {inner.across} {inner.parts}"
+    turn, begin = ([], f"right + {right}*p*right_apart") if not turned else (
+        _turned(dtype), "address(room)")
+    return [f"# {name}{' turned'*turned}", "def kernel(a, begin, end):", *indented([
+        *names, *[f"room = {short(dtype)}_local({ROOM})"]*turned,
+        "for u in range(begin, end):", *indented([
+            # A division takes as long as a product of six rows.
+            "p = u if each == 1 else u // each", "r = u - p*each", *turn,
+            "q = r if across == 1 else r // across", "first_j = (r - q*across)*wide",
+            "end_j = min(columns, first_j + wide)",
+            "c = q if over == 1 else q // over", "first_i = (q - c*over)*high",
+            "last = min(rows, first_i + high)",
+            "begin_k = c*chunk", "end_k = min(k, begin_k + chunk)", "done = begin_k",
+            f"sums_at = sums + {size}*(c*rows*columns + p*sums_apart)",
+            "while done < end_k:", *indented([
+                "count = min(deep, end_k - done)",
+                f"left_at = left + {left}*(done*along + p*left_apart)",
+                f"right_at = {begin} + {right}*done*step", *body,
+                "done += count"])])])]
+
+
+def _turned(dtype: np.dtype) -> list[str]:
+    """Lines that copy the right factor of product ``p`` to columns."""
+    lanes, size = square_lanes(dtype.itemsize), dtype.itemsize
+    return [f"for i in range(0, columns, {lanes}):", *indented([
+        f"for t in range(0, k, {lanes}):", *indented([
+            f"square_padded_{short(dtype)}(right + {size}*(p*right_apart + i*own + t), "
+            f"own, address(room) + {size}*(t*step + i), step, columns - i, k - t)"])])]
 
 
 def _columns(inner: InnerLoop, kinds: str, sizes: Sequence[int],

@@ -15,11 +15,12 @@ import numpy as np
 
 from ...support.records import record
 from ..runtime.schedule import runs_alone
-from .direct_text import InnerLoop
+from .direct_text import ROOM, InnerLoop
 from .gemm import LIGHT, Factors
 from .tile import has_masks, registers, tile_of
 
-__all__ = ["Cut", "Way", "cut_of", "is_narrow", "way_of", "weight_of"]
+__all__ = ["Cut", "Way", "cut_of", "is_better_apart", "is_narrow", "way_of",
+           "weight_of"]
 
 #: Rows or columns up to which a product is narrow, and products of a sum;
 #: multiplications of a small one; results that are few beside sums that are long:
@@ -47,6 +48,14 @@ _DEPTHS = 256, 64
 #: benchmarks/notes/cpu.md#narrow-products.
 _CHUNKS, _UNITS = (1 << 9, 1 << 7), 16
 
+#: Rows of each of many matrices from which, and numbers of the one that they are
+#: multiplied by up to which, they are not packed:
+#: benchmarks/notes/cpu.md#small-products.
+_WIDE, _FEW = 8, 1 << 8
+
+#: Rows, or columns, up to which a batch of products is made of dots; not measured.
+_DOTTED = 4
+
 #: Numbers read that take as long as an element of other kernels:
 #: benchmarks/notes/cpu.md#narrow-products.
 _READ = 8
@@ -70,6 +79,18 @@ def is_narrow(dtype: np.dtype, m: int, n: int, k: int) -> bool:
         or (m*n <= _RESULTS and k >= _LONG))
 
 
+def is_better_apart(own: int, other: int, k: int) -> bool:
+    """Whether many matrices times one are better multiplied one by one than packed.
+
+    Parameters
+    ----------
+    own, other
+        Rows of each of the many, if they are left factors, and columns of the one; else
+        the other way round.
+    """
+    return own >= _WIDE or other*k <= _FEW
+
+
 @record(frozen=True)
 class Way:
     """The way in which the factors of a narrow product are read.
@@ -89,13 +110,21 @@ class Way:
     copied: int | None = None
 
 
-def way_of(f: Factors, turned: bool) -> Way:
+def way_of(f: Factors, turned: bool) -> Way | None:
     """Choose how a narrow product is made: the way of fewest instructions.
+
+    Of a batch of products only small right factors are copied, each for its product:
+    benchmarks/notes/cpu.md#small-products.
 
     Parameters
     ----------
     turned
         Whether the result lies in columns.
+
+    Returns
+    -------
+    Way or None
+        None of a batch that BLAS makes faster.
     """
     lanes, extents = tile_of(f.dtype.itemsize).lanes, (f.m, f.n)
     near = f.a_down == 1 or f.m == 1, f.b_down == 1 or f.n == 1
@@ -124,7 +153,22 @@ def way_of(f: Factors, turned: bool) -> Way:
 
     ways = [of_columns(0), of_columns(1), *(
         of_dots(which) for which in (0, 1) if along[1 - which])]
-    return min(ways, key=itemgetter(0))[1]
+    if f.batch > 1:
+        ways = [(time, way) for time, way in ways
+                if _pays_in_batches(way, f, lanes, along[not way.swapped])]
+    return min(ways, key=itemgetter(0))[1] if ways else None
+
+
+def _pays_in_batches(way: Way, f: Factors, lanes: int, squares: bool) -> bool:
+    """Whether a batch of products is made in this way faster than by BLAS.
+
+    `squares`: the kernel's right factor lies along the sums, so that it may be turned.
+    """
+    if way.form == "dots":
+        return way.copied is None and min(f.m, f.n) <= _DOTTED
+    right = f.m if way.swapped else f.n
+    return way.copied is None or (squares and right % lanes == 0
+                                  and right*_multiple(f.k, lanes) <= ROOM)
 
 
 def weight_of(m: int, n: int, k: int) -> int:

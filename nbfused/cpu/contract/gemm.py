@@ -18,11 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import Call
+from ...backend import Call, Start
 from ...support.forks import once
 from ..map import Kernel
 from ..runtime.compile import build
-from ..runtime.native import Arguments, Fill, Part, joined, native_of, with_native
+from ..runtime.native import (
+    Arguments,
+    Fill,
+    Part,
+    joined,
+    moved,
+    native_of,
+    with_native,
+)
 from ..runtime.objects import Entry, address_of
 from ..runtime.pool import POOL
 from ..runtime.schedule import LINE, bind_parallel, runs_alone
@@ -30,7 +38,8 @@ from ..runtime.workspace import WORKSPACE
 from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
 from .tile import tile_of
 
-__all__ = ["LIGHT", "Epilogue", "Factors", "Multiply", "bind_product", "is_suitable"]
+__all__ = ["LIGHT", "Epilogue", "Factors", "Multiply", "bind_product", "is_suitable",
+           "start_of"]
 
 #: Bytes of a packed block of rows and of its sums: about a second-level cache.  Larger
 #: ones were the same: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
@@ -66,7 +75,8 @@ class Factors(NamedTuple):
     """Extents of a product, and strides of its factors in elements.
 
     `a_down` leads from row to row of the left factor, `b_down` from column to column of
-    the right one; `a_along` and `b_along` along them.
+    the right one; `a_along` and `b_along` along them.  Of a batch of products the
+    factors are `a_apart` and `b_apart`.
     """
 
     dtype: np.dtype
@@ -77,6 +87,9 @@ class Factors(NamedTuple):
     a_along: int
     b_down: int
     b_along: int
+    batch: int = 1
+    a_apart: int = 0
+    b_apart: int = 0
 
 
 class Epilogue(NamedTuple):
@@ -234,3 +247,22 @@ def _epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
     whole = Call((*(1 for _ in outer), call.shape[-2], n), (),
                  ((*outer, stride, 1), *call.strides))
     return steps, whole, moves if first else None
+
+
+def start_of(multiply: Multiply, swapped: bool) -> Start:
+    """A launch of a product, whose factors are those of the call or `swapped`."""
+    def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+        a_at, b_at = pointers[0], pointers[1]
+        if swapped:
+            a_at, b_at = b_at, a_at
+        multiply(a_at, b_at, pointers[2:], scalars)
+
+    native = native_of(multiply)
+    return start if native is None else with_native(
+        start, moved(native, _swap) if swapped else native.parts, native.room,
+        native.slots)
+
+
+def _swap(fill: Fill) -> Fill:
+    """A pointer of a product whose factors are swapped: these are the first two."""
+    return fill._replace(which=(1, 0)[fill.which]) if 0 <= fill.which < 2 else fill

@@ -1,7 +1,7 @@
 """Launcher of `Contract` on the CPU: chooses the kernels or BLAS.
 
-Large products are `gemm`'s, narrow and small ones `direct`'s; BLAS makes batches of
-small ones, and those of other dtypes than float32 and float64, in panels of rows.  What
+Large products are `gemm`'s, narrow ones `direct`'s, batches of the smallest `small`'s;
+BLAS makes those of other dtypes than float32 and float64, in panels of rows.  What
 none can read as it lies in memory (other dtypes than the accumulator's, of which
 `direct` reads 16-bit floats, prologues, uneven strides) is packed by a Map first; the
 epilogue is a Map too.
@@ -9,7 +9,8 @@ epilogue is a Map too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -20,14 +21,32 @@ import numpy as np
 from ...arrays.libraries.numpy import NUMPY
 from ...backend import Call, Launcher, Signature, Start
 from ...specs import TypedContract, TypedMap
-from ...support.records import record
+from ...support.forks import cached_property
 from ..map import Kernel, compile_map, map_launcher
 from ..runtime.binding import BindingLauncher
-from ..runtime.native import Fill, moved, native_of, with_native
 from .direct import bind_direct
-from .direct_ways import is_narrow, way_of
-from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable
-from .matrices import Factor, Loops, Ranges, View, dense, matrix, panels, view_of
+from .direct_ways import is_better_apart, is_narrow, way_of
+from .gemm import (
+    Epilogue,
+    Factors,
+    Multiply,
+    bind_product,
+    is_suitable,
+    start_of,
+)
+from .matrices import (
+    Factor,
+    Loops,
+    Ranges,
+    Side,
+    View,
+    dense,
+    matrix,
+    multiply_by_blas,
+    panels,
+    view_of,
+)
+from .small import Finish, small_products
 
 __all__ = ["build_contract"]
 
@@ -35,39 +54,9 @@ __all__ = ["build_contract"]
 #: measured.
 _BATCHED = 1 << 20
 
-#: Multiplications of each narrow product of a batch, fewer of which are left to BLAS;
-#: not measured.
+#: Multiplications of each narrow product of a batch, fewer of which are left to BLAS,
+#: as are all whose factors it can read: benchmarks/notes/cpu.md#small-products.
 _EACH = 1 << 16
-
-@record(frozen=True)
-class _Side:
-    """A factor as the blocked kernel reads it.
-
-    Attributes
-    ----------
-    extent
-        Rows of the left one, columns of the right one.
-    steps
-        Strides in elements, from one of these to the next and along it.
-    pack
-        Copies what lies at an address, where `gemm` cannot read it as it is.
-    moves
-        Bytes from the first one of a batch to each.
-    """
-
-    extent: int
-    steps: tuple[int, int]
-    pack: Callable[[int], np.ndarray] | None
-    moves: list[int]
-
-    def place(self, at: int, which: int, kept: list[Any]) -> int:
-        """The address to read at; a packed copy is kept while it is the same."""
-        if self.pack is None:
-            return at
-        if kept[which] is None or kept[which][0] != at:
-            kept[which] = at, self.pack(at)
-        found: int = kept[which][1].ctypes.data
-        return found
 
 
 class _Product:
@@ -90,9 +79,31 @@ class _Product:
         first = codes[-len(signature.outputs)]
         self.swapped = first[0] == "1" and first[1] != "1"
         self._typed, self._signature = typed, signature
-        self.kernel = self._compiled(self.swapped)
-        self.epilogue = map_launcher(self.kernel)
-        self._other: BindingLauncher | None = None
+        self._small = small_products(typed, signature, self._in_memory_order)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The epilogue on sums in the order of the result's memory."""
+        return self._compiled(self.swapped)
+
+    @cached_property
+    def epilogue(self) -> BindingLauncher:
+        """The launcher of the epilogue."""
+        return map_launcher(self.kernel)
+
+    @cached_property
+    def _other(self) -> BindingLauncher:
+        """The launcher of the epilogue on sums in the other order."""
+        return map_launcher(self._compiled(not self.swapped))
+
+    @cached_property
+    def _batched(self) -> _Product:
+        """The same where the outer one of two loops over rows, or columns, is a batch.
+
+        ``W @ x`` of one matrix and many is such a product.
+        """
+        return _Product(self._typed, self._signature._replace(
+            ranks=(self.batch + 1, 1, 1, self.k)))
 
     def _compiled(self, swapped: bool) -> Kernel:
         """The epilogue on sums in rows, or in columns where they are `swapped`."""
@@ -102,14 +113,6 @@ class _Product:
         return compile_map(epilogue, Signature(
             (typed.accumulator, *signature.inputs[2:]), signature.outputs,
             (self.batch + self.m + self.n,), ("1", *inner)))
-
-    def _finisher(self, swapped: bool) -> BindingLauncher:
-        """The epilogue's launcher, made when first needed for the other order."""
-        if swapped == self.swapped:
-            return self.epilogue
-        if self._other is None:
-            self._other = map_launcher(self._compiled(swapped))
-        return self._other
 
     def __call__(self, call: Call) -> None:
         """Launch; return when the results are there."""
@@ -121,40 +124,74 @@ class _Product:
 
     def bind(self, call: Call) -> Start | None:
         """Bind a call; None where panels, or copies for BLAS, are needed."""
-        if self._is_narrow(call):
-            return self._directly(call)
+        if {self.m, self.n} == {1, 2}:
+            apart = self._as_batch(call)
+            *_, m, n, k = apart.shape
+            if self.k == 1 and is_better_apart(*((n, m) if self.n > 1 else (m, n)), k):
+                return self._batched.bind(apart)
+        start = self._small.bind(call) if self._small else None
+        if start is None and self._is_narrow(call):
+            start = self._directly(call)
+        if start is not None:
+            return start
         return self._by_blocks(call) if self._can_block(call) else self._by_blas(call)
 
     def _is_narrow(self, call: Call) -> bool:
         """Whether the product is better multiplied as its factors lie in memory."""
         if self.m != 1 or self.n != 1 or 0 in call.shape:
             return False
-        m, n, k = (call.shape[self.batch], call.shape[self.batch + 1],
-                   prod(call.shape[self.batch + 2:]))
-        single = prod(call.shape[:self.batch]) == 1
-        return is_narrow(self.accumulator, m, n, k) and (single or m*n*k >= _EACH)
+        m, n, *terms = call.shape[self.batch:]
+        return is_narrow(self.accumulator, m, n, prod(terms))
 
-    def _directly(self, call: Call) -> Start:
-        """Bind to the kernels of narrow products."""
-        rows, columns = self.batch, self.batch + 1
+    def _directly(self, call: Call) -> Start | None:
+        """Bind to the kernels of narrow products; None of batches of packed ones."""
         sides = [self._side(which, call, self.factors[which].is_widened)
                  for which in (0, 1)]
+        count = prod(call.shape[:self.batch])
+        if count > 1 and self.batch == 1 and all(side.pack is None for side in sides):
+            multiply = self._narrow(call, sides, call.shape[:1])
+            if multiply is not None:
+                return start_of(multiply, False)
+        if count > 1 and (None not in self._views(call)
+                          or prod(call.shape[self.batch:]) < _EACH):
+            return None
+        multiply = self._narrow(call, sides, (1,)*self.batch)
+        assert multiply is not None
+        return self._each(call, sides, multiply, False)
+
+    def _narrow(self, call: Call, sides: Sequence[Side], batch: tuple[int, ...],
+                ) -> Multiply | None:
+        """Bind so many products to these kernels; None where they have no way."""
+        rows, columns, count = self.batch, self.batch + 1, prod(batch)
         (down, along), (b_down, b_along) = (side.steps for side in sides)
         factors = Factors(self.accumulator, call.shape[rows], call.shape[columns],
-                          prod(call.shape[columns + 1:]), down, along, b_down, b_along)
+                          prod(call.shape[columns + 1:]), down, along, b_down, b_along,
+                          count, *(own[0] if count > 1 else 0
+                                   for own in call.strides[:2]))
         dtypes = [factor.dtype if side.pack is None else self.accumulator
                   for factor, side in zip(self.factors, sides, strict=True)]
         way = way_of(factors, self.swapped)
+        if way is None:
+            return None
         order = [*range(self.batch), *((columns, rows) if way.swapped else
                                        (rows, columns))]
-        extents = (*(1 for _ in range(self.batch)), *call.shape[rows:columns + 1])
+        extents = (*batch, *call.shape[rows:columns + 1])
         loop = tuple(extents[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         near = way.form == "dots" or strides[-1][-1] == 1 or loop[-1] == 1
-        into = strides[-1][-2:] if self.plain and near else None
-        finish = _bound(self._finisher(way.swapped), loop, strides)
-        return self._each(call, sides, bind_direct(factors, dtypes, way, into, finish),
-                          False)
+        into = (strides[-1][0], *strides[-1][-2:]) if self.plain and near else None
+        return bind_direct(factors, dtypes, way, into, lambda: _bound(
+            self.epilogue if way.swapped == self.swapped else self._other, loop,
+            strides))
+
+    def _as_batch(self, call: Call) -> Call:
+        """The call with the outer one of two loops over rows, or columns, in front."""
+        at = self.batch + (self.m if self.n > 1 else 0)
+        order = [*range(self.batch), at,
+                 *(d for d in range(self.batch, len(call.shape)) if d != at)]
+        return replace(call, shape=tuple(call.shape[d] for d in order),
+                       strides=tuple(tuple(own[d] for d in order)
+                                     for own in call.strides))
 
     def _can_block(self, call: Call) -> bool:
         """Whether the blocked kernel can run the call, and pays."""
@@ -192,7 +229,7 @@ class _Product:
         return self._by_blas(call) if multiply is None else \
             self._each(call, sides, multiply, self.swapped)
 
-    def _side(self, which: int, call: Call, widened: bool = False) -> _Side:
+    def _side(self, which: int, call: Call, widened: bool = False) -> Side:
         """Describe a factor as a kernel reads it, which may widen it as it does."""
         at = self.batch + which
         loops = tuple(zip(call.shape, call.strides[which], strict=True))
@@ -204,8 +241,7 @@ class _Product:
         if steps is None:
             down, along = factor.packed_steps(*sides)
             steps = (along, down) if which else (down, along)
-        return _Side(call.shape[at], steps, pack, [
-            move[which] for move in self._moves(call)])
+        return Side(call.shape[at], steps, pack)
 
     def _moves(self, call: Call) -> list[list[int]]:
         """Byte offsets of every array for each product of the batch."""
@@ -213,33 +249,22 @@ class _Product:
                  for strides, size in zip(call.strides, self.itemsizes, strict=True)]
                 for index in product(*(range(n) for n in call.shape[:self.batch]))]
 
-    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply,
+    def _each(self, call: Call, sides: Sequence[Side], multiply: Multiply,
               swapped: bool) -> Start:
         """A launch of the product, or of each product of a batch in turn."""
-        moves = [move[2:] for move in self._moves(call)]
-        a, b = sides
-        if len(moves) == 1 and a.pack is None and b.pack is None:
-            def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
-                      ) -> None:
-                a_at, b_at = pointers[0], pointers[1]
-                if swapped:
-                    a_at, b_at = b_at, a_at
-                multiply(a_at, b_at, pointers[2:], scalars)
-
-            native = native_of(multiply)
-            return start if native is None else with_native(
-                start, moved(native, _swap) if swapped else native.parts, native.room,
-                native.slots)
+        moves = self._moves(call)
+        if len(moves) == 1 and all(side.pack is None for side in sides):
+            return start_of(multiply, swapped)
 
         def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
                        ) -> None:
             kept: list[Any] = [None, None]
-            for at, move in enumerate(moves):
-                places = [side.place(pointers[which] + side.moves[at], which, kept)
+            for move in moves:
+                at = [p + m for p, m in zip(pointers, move, strict=True)]
+                places = [side.place(at[which], which, kept)
                           for which, side in enumerate(sides)]
                 a_at, b_at = places[::-1] if swapped else places
-                multiply(a_at, b_at, [p + m for p, m in zip(
-                    pointers[2:], move, strict=True)], scalars)
+                multiply(a_at, b_at, at[2:], scalars)
 
         return start_each
 
@@ -257,26 +282,34 @@ class _Product:
                       into[rows:columns]) if self.plain else None
         if out is not None:
             place, swapped = out, self.swapped
-            return lambda pointers, scalars, _: _multiply(
+            return lambda pointers, scalars, _: multiply_by_blas(
                 left(pointers[0]), right(pointers[1]), place(pointers[-1]), swapped)
         return self._by_blas_then_epilogue(call, left, right)
 
     def _by_blas_then_epilogue(self, call: Call, left: View, right: View) -> Start:
         """A launch by BLAS into temporary memory, then of the epilogue."""
         columns = self.batch + self.m + self.n
-        order, shape = self._order(call.shape[:columns])
-        loop = tuple(call.shape[d] for d in order)
-        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
-        finish = _bound(self.epilogue, loop, strides)
+        _, shape = self._order(call.shape[:columns])
+        finish = self._in_memory_order(call).start
         swapped, dtype = self.swapped, self.accumulator
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             products = np.empty(shape, dtype)
-            _multiply(left(pointers[0]), right(pointers[1]),
-                      products.swapaxes(-1, -2) if swapped else products, swapped)
+            multiply_by_blas(
+                left(pointers[0]), right(pointers[1]),
+                products.swapaxes(-1, -2) if swapped else products, swapped)
             finish((NUMPY.pointer(products), *pointers[2:]), scalars, 0)
 
         return start
+
+    def _in_memory_order(self, call: Call) -> Finish:
+        """The epilogue on sums that lie in the order of the result's memory."""
+        order, _ = self._order(call.shape[:self.batch + self.m + self.n])
+        loop = tuple(call.shape[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        steps = dict(zip(order, dense(loop), strict=True))
+        return Finish(_bound(self.epilogue, loop, strides),
+                      tuple(steps[d] for d in range(len(order))))
 
     def _order(self, extents: tuple[int, ...],
                ) -> tuple[list[int], tuple[int, ...]]:
@@ -329,11 +362,11 @@ class _Product:
             out = matrix(pointers[-1], self.accumulator, loops[:self.batch],
                          loops[self.batch:rows], loops[rows:])
             if out is not None:
-                return _multiply(a, b, out, self.swapped)
+                return multiply_by_blas(a, b, out, self.swapped)
         order, shape = self._order(extents)
         products = np.empty(shape, self.accumulator)
-        _multiply(a, b, products.swapaxes(-1, -2) if self.swapped else products,
-                  self.swapped)
+        multiply_by_blas(a, b, products.swapaxes(-1, -2) if self.swapped else products,
+                         self.swapped)
         loop = tuple(extents[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
@@ -348,18 +381,6 @@ def _bound(epilogue: BindingLauncher, extents: tuple[int, ...],
     if len(extents) > 1 and all(s[-2] == extents[-1]*s[-1] for s in every):
         extents = (*extents[:-2], 1, extents[-2]*extents[-1])
     return epilogue.bind(Call(extents, (), every))
-
-
-def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> None:
-    """``out = a @ b``; as ``out.T = b.T @ a.T`` if `out` is in Fortran order."""
-    if swapped:
-        a, b, out = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
-    np.matmul(a, b, out=out)
-
-
-def _swap(fill: Fill) -> Fill:
-    """A pointer of a product whose factors are swapped: these are the first two."""
-    return fill._replace(which=(1, 0)[fill.which]) if 0 <= fill.which < 2 else fill
 
 
 def _is_identity(typed: TypedContract) -> bool:

@@ -19,11 +19,12 @@ from ...scalar.typing.types import Typed, specialize
 from ...specs import TypedMap
 from ...specs.vjp.functions import identity
 from ...support.dtypes import short
+from ...support.records import record
 from ..map import build_map
 from ..runtime.objects import has_float16
 
-__all__ = ["Factor", "Loops", "Ranges", "View", "dense", "matrix", "merged_stride",
-           "panels", "view_of"]
+__all__ = ["Factor", "Loops", "Ranges", "Side", "View", "dense", "matrix",
+           "merged_stride", "multiply_by_blas", "panels", "view_of"]
 
 #: Extent and stride of each of several loops, outermost first.
 Loops = tuple[tuple[int, int], ...]
@@ -210,3 +211,39 @@ def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
         for start in range(0, extents[at], step):
             count = min(step, extents[at] - start)
             yield (*((i, 1) for i in outer), (start, count), *whole)
+
+
+@record(frozen=True)
+class Side:
+    """A factor as the blocked kernel reads it.
+
+    Attributes
+    ----------
+    extent
+        Rows of the left one, columns of the right one.
+    steps
+        Strides in elements, from one of these to the next and along it.
+    pack
+        Copies what lies at an address, where `gemm` cannot read it as it is.
+    """
+
+    extent: int
+    steps: tuple[int, int]
+    pack: Callable[[int], np.ndarray] | None
+
+    def place(self, at: int, which: int, kept: list[Any]) -> int:
+        """The address to read at; a packed copy is kept while it is the same."""
+        if self.pack is None:
+            return at
+        if kept[which] is None or kept[which][0] != at:
+            kept[which] = at, self.pack(at)
+        found: int = kept[which][1].ctypes.data
+        return found
+
+
+def multiply_by_blas(a: np.ndarray, b: np.ndarray, out: np.ndarray,
+                     swapped: bool) -> None:
+    """``out = a @ b``; as ``out.T = b.T @ a.T`` if `out` is in Fortran order."""
+    if swapped:
+        a, b, out = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
+    np.matmul(a, b, out=out)

@@ -21,7 +21,7 @@ from .error_functions import erf, erfc, erfc_of_half
 from .exponentials import cosh, exp, exp2, exp_of_product, expm1, sigmoid, sinh, tanh
 from .inverses import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt
 from .logarithms import log, log1p, log2, log10
-from .number import Number, bits, select
+from .number import Number, bits, fma, select
 from .trigonometry import call_trigonometric
 
 __all__ = ["MATH"]
@@ -93,9 +93,20 @@ def _binary(define: Callable[..., Number], kind: Any) -> Any:
     return function
 
 
-#: Text of a kernel calls these by the names in `CALLS`.
+@intrinsic
+def _multiply_add(typing: Any, a: Any, b: Any, total: Any) -> Any:
+    """``total + a*b``, rounded once where the processor does that."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return fma(*(Number(builder, value) for value in values)).value
+
+    return total(a, b, total), codegen
+
+
+#: Text of a kernel calls these by the names in `CALLS`, and ``multiply_add``.
 MATH: dict[str, Any] = {
-    CALLS[op, dtype]: (_binary if op in BINARY else _unary)(
+    "multiply_add": _multiply_add,
+    **{CALLS[op, dtype]: (_binary if op in BINARY else _unary)(
         _DEFINITIONS[op], _TYPES[dtype])
-    for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)
+       for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)},
 }
