@@ -29,9 +29,9 @@ __all__ = ["ShortRows", "Way", "is_vector", "kernel_of_rows"]
 #: its row's length; not measured.
 _ROWS, _LEAST = 16, 1 << 11
 
-#: Statements of all elements of a row at most, by `cost_of`: a softmax of 14 elements
-#: takes 0.8 s to compile.  benchmarks/notes/cpu.md#short-rows
-_STATEMENTS = 192
+#: Statements of all elements of a row at most, by `cost_of`: a softmax of 24 elements
+#: takes 1.4 s to compile.  benchmarks/notes/cpu.md#short-rows
+_STATEMENTS = 336
 
 #: How an array's elements lie: its code in the loop over rows, and how many elements
 #: lie from one row to the next, or in the row that all rows read; 0 of one element.
