@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.libraries.numpy import NUMPY
 from ...backend import Start
 from ...support.forks import once
 from ..runtime.compile import build
@@ -37,10 +36,6 @@ from .gemm import Factors, Multiply
 from .tile import square_lanes, tile_of
 
 __all__ = ["bind_direct", "of_sums"]
-
-#: Bytes of sums and of copies up to which each thread keeps them: new memory of some
-#: megabytes takes longer than what is made there.  This one is not measured.
-_KEPT = 1 << 24
 
 #: Columns of a factor up to which LLVM takes apart vectors of whole rows:
 #: benchmarks/notes/cpu.md#narrow-products.
@@ -154,8 +149,7 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
                  scalars: tuple[Any, ...]) -> None:
-        own = np.empty(size, np.uint8) if size > _KEPT else None
-        at = WORKSPACE.take(size, 0)[0] if own is None else NUMPY.pointer(own)
+        at, _owner = WORKSPACE.reserve(size)
         every = a_at, b_at, *pointers
         for start in starts:
             start(every, at)

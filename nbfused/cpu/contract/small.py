@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.libraries.numpy import NUMPY
 from ...backend import Call, Signature, Start
 from ...scalar.printing.numba import cast, decode, literal, stored
 from ...scalar.typing.types import compute_dtype
@@ -44,12 +43,6 @@ _FEW_TERMS, _LONG = 4, 64
 
 #: Strides, in elements, that a kernel is compiled for; larger ones are its arguments.
 _NEAR = 64
-
-#: Bytes of sums up to which each thread keeps the memory.
-_KEPT = 1 << 24
-
-#: Rows, columns and terms of each sum.
-_Extents = tuple[int, int, int]
 
 
 class Finish(NamedTuple):
@@ -235,8 +228,7 @@ def _text(matrices: Sequence[_Matrix], accumulator: np.dtype, rank: int,
 def _in_two(multiply: Start, finish: Start, size: int) -> Start:
     """A start that makes sums in temporary memory, then the result of these."""
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
-        own = np.empty(size, np.uint8) if size > _KEPT else None
-        at = WORKSPACE.take(size, 0)[0] if own is None else NUMPY.pointer(own)
+        at, _owner = WORKSPACE.reserve(size)
         multiply((*pointers[:2], at), (), stream)
         finish((at, *pointers[2:]), scalars, stream)
 
