@@ -47,10 +47,10 @@ _CACHED = 1 << 11
 #: and reduced elements are not; not measured.
 _WIDE, _SOME = 16, 4
 
-#: Up to so many reduced elements the loop runs over results, whatever the strides; and
-#: where states are merged by elementary functions:
+#: Up to so many reduced elements the loop runs over results, whatever the strides; of
+#: states of several numbers; and where they are merged by elementary functions:
 #: benchmarks/notes/cpu.md#rows-across.
-_FEW, _FEW_COSTLY = 48, 512
+_FEW, _FEW_OF_SEVERAL, _FEW_COSTLY = 48, 100, 512
 
 #: Bytes from the first to the last element of a row that is read twice, at most:
 #: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -119,13 +119,16 @@ class _Reduction:
             return self._along(call, reduced)
         if self._is_row(call):
             rows = self._as_rows()
-            if rows is not None:
+            short = rows and rows.in_short_rows(call)
+            if short:
+                return short
+            if rows and not self._is_faster_than_rows(call):
                 return rows.bind(call)
         span = None if {"raw", "index"} & set(self.typed.kinds) else \
-            find_span(call, self.kept, self.inputs)
+            find_span(call, self.kept, self.inputs, self._filled)
         if span is not None:
             return self._by_spans(call, span)
-        if reduced <= _FEW and "raw" not in self.typed.kinds:
+        if reduced <= self._few and "raw" not in self.typed.kinds:
             call = lanes_last(call, self.kept)
         if self._is_across(call, reduced):
             return self._across(call, reduced)
@@ -140,6 +143,23 @@ class _Reduction:
         columns, rows = call.shape[-1], max(call.shape[:-1])
         return (columns <= NARROW and rows >= _MANY) or (
             0 < columns <= self._longest and self._is_near(call))
+
+    @cached_property
+    def _few(self) -> int:
+        """Reduced elements up to which the loop runs over results."""
+        return _FEW if len(self.typed.state) == 1 else _FEW_OF_SEVERAL
+
+    def _is_faster_than_rows(self, call: Call) -> bool:
+        """Whether a reduction of few neighbours is faster than a Row that does it.
+
+        That is so where states have several numbers, as the variance has, and for all
+        but float64 and float16: benchmarks/notes/cpu.md#rows-across.
+        """
+        if self._longest or any(abs(s[-1]) != 1 for s in call.strides[:self.inputs]):
+            return False
+        return len(self.typed.state) > 1 or (
+            self.typed.state[0].itemsize <= 4 and
+            not any(d == np.float16 for d in self.signature.inputs))
 
     @cached_property
     def _longest(self) -> int:
@@ -159,6 +179,17 @@ class _Reduction:
         used = used_params(value.element.function)
         return not any(used[k] for k, kind in enumerate(self.typed.kinds)
                        if kind == "index")
+
+    @cached_property
+    def _filled(self) -> int:
+        """Results that fill vectors; 16-bit floats come in pairs of these.
+
+        benchmarks/notes/cpu.md#spans
+        """
+        dtypes = [d for d in self.signature.inputs if isinstance(d, np.dtype)]
+        if any(d.itemsize == 2 and d.kind not in "iu" for d in dtypes):
+            return 16
+        return 4 if any(d.itemsize >= 8 for d in dtypes) else 8
 
     def _is_near(self, call: Call) -> bool:
         """Whether what is read twice stays near: a short stretch, or rows side by side.
@@ -188,7 +219,7 @@ class _Reduction:
         columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
                    in zip(call.strides, codes, strict=False) if code[0] != "r"]
         result, element = (sum(far) for far in zip(*columns, strict=True))
-        few = _FEW if is_cheap(self.typed.merge) else _FEW_COSTLY
+        few = self._few if is_cheap(self.typed.merge) else _FEW_COSTLY
         wide = call.shape[at] >= _WIDE
         return (result < element and (wide or result == 0)) or (
             wide and reduced <= few)

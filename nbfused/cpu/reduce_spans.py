@@ -16,7 +16,7 @@ from ..support.records import record
 
 __all__ = ["Span", "find_span"]
 
-#: A loop along neighbours that is at least so long needs no span; not measured.
+#: A reduced loop along neighbours that is at least so long needs no span; not measured.
 _LONG = 64
 
 #: Lanes at least, and enough of them; not measured.
@@ -54,8 +54,14 @@ class Span:
     limit: int
 
 
-def find_span(call: Call, kept: int, inputs: int) -> Span | None:
-    """Find lanes for a reduction with a short loop along neighbours, or None."""
+def find_span(call: Call, kept: int, inputs: int, filled: int) -> Span | None:
+    """Find lanes for a reduction with a short loop along neighbours, or None.
+
+    Parameters
+    ----------
+    filled
+        Results that fill vectors, if they are neighbours.
+    """
     shape, strides = call.shape, call.strides[:inputs]
     near: dict[int, int] = {}  # loops of the span, with the distance of their lanes
     lanes = 1
@@ -63,7 +69,8 @@ def find_span(call: Call, kept: int, inputs: int) -> Span | None:
     while lanes < _ENOUGH:
         loop = next((d for d, n in enumerate(shape) if n > 1 and d not in near
                      and all(s[d] == lanes for s in strides)), None)
-        if loop is None or (lanes == 1 and shape[loop] >= _LONG):
+        if loop is None or (lanes == 1 and (shape[loop] >= _LONG or (
+                loop == kept - 1 and shape[loop] >= filled))):
             break
         if loop >= kept:
             if rest // shape[loop] < _OUTER:

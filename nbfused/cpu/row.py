@@ -84,16 +84,17 @@ class RowLauncher:
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
+        start = self.in_short_rows(call)
+        if start is not None:
+            return start
         if not self.sums:
             call = lanes_last(call, len(call.shape) - 1)
-            start = self._in_short_rows(call)
-            if start is not None:
-                return start
         return self._across(call) if self._is_across(call) else self._along(call)
 
-    def _in_short_rows(self, call: Call) -> Start | None:
+    def in_short_rows(self, call: Call) -> Start | None:
         """Bind to a kernel of rows that are written out, if it is for such rows."""
-        return None if self._short is None else self._short.bind(call)
+        return None if self._short is None or self.sums else self._short.bind(
+            lanes_last(call, len(call.shape) - 1))
 
     def _is_across(self, call: Call) -> bool:
         """Whether the inner loops should run over rows."""

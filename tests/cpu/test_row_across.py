@@ -22,7 +22,7 @@ SHORT = [(16, 1), (40, 3), (300, 7), (65, 16), (129, 17), (700, 31), (64, NARROW
 def across(monkeypatch):
     """Refuse the kernels along rows, and of rows that are written out."""
     monkeypatch.setattr(row.RowLauncher, "_along", None)
-    monkeypatch.setattr(row.RowLauncher, "_in_short_rows", lambda self, call: None)
+    monkeypatch.setattr(row.RowLauncher, "in_short_rows", lambda self, call: None)
     monkeypatch.setattr(row, "_FEW_BYTES", 8*NARROW)
 
 

@@ -28,7 +28,7 @@ TOLERANCE = {"f4": 6e-7, "f8": 2e-15, "f2": 2e-3, "bfloat16": 1e-2}
 def short(monkeypatch):
     """Count the calls of kernels of short rows; refuse those of others."""
     starts = []
-    bind = row.RowLauncher._in_short_rows
+    bind = row.RowLauncher.in_short_rows
 
     def bound(self, call):
         start = bind(self, call)
@@ -36,7 +36,7 @@ def short(monkeypatch):
         starts.append(call)
         return start
 
-    monkeypatch.setattr(row.RowLauncher, "_in_short_rows", bound)
+    monkeypatch.setattr(row.RowLauncher, "in_short_rows", bound)
     yield
     assert starts
 

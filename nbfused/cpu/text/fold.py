@@ -62,6 +62,14 @@ def merged(merge: Typed, state: Sequence[np.dtype], values: Sequence[str],
                       in zip(values, state, merge.results, results, strict=True))]
 
 
+def _number(lanes: str) -> str:
+    """Text of a number of lanes as a float: LLVM makes masks of integers in 64 bits.
+
+    benchmarks/notes/cpu.md#rows-across
+    """
+    return cast(np.dtype(np.int64), np.dtype(np.float32), lanes)
+
+
 class Fold:
     """Functions and lines that fold elements into a state.
 
@@ -145,7 +153,8 @@ class Fold:
             *inlined(f"{self.tag}_lane", ["l", *self.low, "j0", *names],
                      self._merged(self.low, "l", values, element)),
             *(inlined(f"{self.tag}_rest", ["l", *self.low, "rest", "j0", *names],
-                      self._merged(self.low, "l", values, element, "l < rest"))
+                      self._merged(self.low, "l", values, element,
+                                   f"{_number('l')} < rest"))
               if self._straight and j == _ALONG else ()),
             *(inlined(f"{self.tag}_move", ["l", *self.top], moved)
               if self._of_first and j == _ALONG else ()),
@@ -214,11 +223,12 @@ class Fold:
             rest = self.lane(self.top, f"{n} - full", "full", names, True)
             return [f"if {n} > full:", f"    {rest}"]
         if self._cheap:
-            rest = self._loop("rest", "", (*self.top, f"{n} - full", "full", *names))
+            rest = self._loop("rest", "", (
+                *self.top, _number(f"{n} - full"), "full", *names))
             return [f"if {n} > full:", f"    {rest}"]
         lane = self._vectors("lane", self.width, (*self.top, "done", *names))
         rest = self._vectors("rest", self.width,
-                             (*self.top, f"{n} - done", "done", *names))
+                             (*self.top, _number(f"{n} - done"), "done", *names))
         return ["done = full", f"while done + {self.width} <= {n}:",
                 *indented([lane, f"done += {self.width}"]),
                 f"if {n} > done:", f"    {rest}"]
