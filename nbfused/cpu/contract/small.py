@@ -37,6 +37,10 @@ __all__ = ["Finish", "SmallProducts", "small_products"]
 #: benchmarks/notes/cpu.md#small-products
 _LARGEST, _TERMS, _OF_ROW, _COLUMNS, _PRODUCTS, _LEAST = 128, 16, 64, 8, 16, 1 << 12
 
+#: How many multiplications one of complex numbers, or of integers of which vectors have
+#: many, takes as long to compile as: benchmarks/notes/cpu.md#small-products
+_COSTLY = 4
+
 #: Terms of a sum up to which rows of so many columns at least are written one by one:
 #: it is the storing that takes the time.  benchmarks/notes/cpu.md#small-products
 _FEW_TERMS, _LONG = 4, 64
@@ -114,6 +118,8 @@ class SmallProducts:
                  finish: Callable[[Call], Finish] | None) -> None:
         self._dtypes, self._accumulator = tuple(dtypes), accumulator
         self._finish = finish
+        of_bytes = any(d.itemsize <= 2 and d.kind in "iu" for d in self._dtypes)
+        self._cost = _COSTLY if accumulator.kind == "c" or of_bytes else 1
         self._kernels: dict[tuple[Any, ...], tuple[Entry, Frame]] = {}
 
     def bind(self, call: Call) -> Start | None:
@@ -122,7 +128,7 @@ class SmallProducts:
             return None
         finish = self._finish and self._finish(call)
         into = finish.strides if finish else call.strides[2]
-        loops = _loops(call.shape, into)
+        loops = _loops(call.shape, into, self._cost)
         if loops is None:
             return None
         multiply = self._bound(call, loops, into)
@@ -169,19 +175,21 @@ def small_products(typed: TypedContract, signature: Signature,
     return SmallProducts((left, right, typed.accumulator), typed.accumulator, finish)
 
 
-def _loops(shape: tuple[int, ...], into: tuple[int, ...]) -> list[int] | None:
+def _loops(shape: tuple[int, ...], into: tuple[int, ...], cost: int,
+           ) -> list[int] | None:
     """The loops over whole products, which are written out, and not over their parts.
 
-    None where these are large, or few along the last loop.
+    None where these are large, or few along the last loop; `cost` is how many others
+    a multiplication takes as long to compile as.
     """
     *batch, m, n, k = shape
     rows, columns = len(batch), len(batch) + 1
     every = [*range(rows)]
     long = [d for d in every if shape[d] >= _PRODUCTS]
-    if long and n <= _COLUMNS and m*n*k <= _LARGEST:
+    if long and n <= _COLUMNS and m*n*k*cost <= _LARGEST:
         return [*(d for d in every if d != long[-1]), long[-1]]
     for inner, own, other in ((rows, m, n), (columns, n, m)):
-        if own >= _PRODUCTS and other <= _COLUMNS and other*k <= _OF_ROW:
+        if own >= _PRODUCTS and other <= _COLUMNS and other*k*cost <= _OF_ROW:
             return [*every, inner]
     if k <= _FEW_TERMS:
         for inner, outer in ((columns, rows), (rows, columns)):
