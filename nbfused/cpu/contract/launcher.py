@@ -79,7 +79,7 @@ class _Product:
         first = codes[-len(signature.outputs)]
         self.swapped = first[0] == "1" and first[1] != "1"
         self._typed, self._signature = typed, signature
-        self._small = small_products(typed, signature, self._in_memory_order)
+        self._small = small_products(typed, signature)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -129,7 +129,7 @@ class _Product:
             *_, m, n, k = apart.shape
             if self.k == 1 and is_better_apart(*((n, m) if self.n > 1 else (m, n)), k):
                 return self._batched.bind(apart)
-        start = self._small.bind(call) if self._small else None
+        start = self._small.bind(call, self._in_memory_order) if self._small else None
         if start is None and self._is_narrow(call):
             start = self._directly(call)
         if start is not None:

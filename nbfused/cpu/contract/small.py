@@ -110,23 +110,23 @@ class SmallProducts:
         Of both factors, and of the result or the sums.
     accumulator
         The dtype of the sums.
-    finish
-        For a call, how its result is made of the sums; None where they are stored.
+    finished
+        Whether the sums are the result.
     """
 
     def __init__(self, dtypes: Sequence[np.dtype], accumulator: np.dtype,
-                 finish: Callable[[Call], Finish] | None) -> None:
+                 finished: bool) -> None:
         self._dtypes, self._accumulator = tuple(dtypes), accumulator
-        self._finish = finish
+        self._finished = finished
         of_bytes = any(d.itemsize <= 2 and d.kind in "iu" for d in self._dtypes)
         self._cost = _COSTLY if accumulator.kind == "c" or of_bytes else 1
         self._kernels: dict[tuple[Any, ...], tuple[Entry, Frame]] = {}
 
-    def bind(self, call: Call) -> Start | None:
-        """Bind a call; None where its products are large or few."""
+    def bind(self, call: Call, finish_of: Callable[[Call], Finish]) -> Start | None:
+        """Bind a call with its epilogue; None where its products are large or few."""
         if prod(call.shape) < _LEAST or call.shape[-1] > _TERMS:
             return None
-        finish = self._finish and self._finish(call)
+        finish = None if self._finished else finish_of(call)
         into = finish.strides if finish else call.strides[2]
         loops = _loops(call.shape, into, self._cost)
         if loops is None:
@@ -162,8 +162,7 @@ class SmallProducts:
                         prod(extents.values()))
 
 
-def small_products(typed: TypedContract, signature: Signature,
-                   finish: Callable[[Call], Finish]) -> SmallProducts | None:
+def small_products(typed: TypedContract, signature: Signature) -> SmallProducts | None:
     """The kernels of small products of a Contract; None of one that has none."""
     if any(typed.prologues) or signature.ranks[1:] != (1, 1, 1) or \
             typed.accumulator.kind not in "iufc":
@@ -171,8 +170,8 @@ def small_products(typed: TypedContract, signature: Signature,
     left, right = (np.dtype(dtype) for dtype in signature.inputs[:2])  # type: ignore[arg-type]
     function = typed.epilogue.function
     if function.params == function.results and not function.body.statements:
-        return SmallProducts((left, right, *signature.outputs), typed.accumulator, None)
-    return SmallProducts((left, right, typed.accumulator), typed.accumulator, finish)
+        return SmallProducts((left, right, *signature.outputs), typed.accumulator, True)
+    return SmallProducts((left, right, typed.accumulator), typed.accumulator, False)
 
 
 def _loops(shape: tuple[int, ...], into: tuple[int, ...], cost: int,
