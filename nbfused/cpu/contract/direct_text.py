@@ -73,7 +73,7 @@ def product_text(dtype: np.dtype, inner: InnerLoop, lanes: int, turned: bool = F
     return [f"# {name}{' turned'*turned}", "def kernel(a, begin, end):", *indented([
         *names, *[f"room = {short(dtype)}_local({ROOM})"]*turned,
         "for u in range(begin, end):", *indented([
-            # A division takes as long as a product of six rows.
+            # No divisions where small products are one unit each.
             "p = u if each == 1 else u // each", "r = u - p*each", *turn,
             "q = r if across == 1 else r // across", "first_j = (r - q*across)*wide",
             "end_j = min(columns, first_j + wide)",

@@ -290,7 +290,7 @@ class _Product:
         """A launch by BLAS into temporary memory, then of the epilogue."""
         columns = self.batch + self.m + self.n
         _, shape = self._order(call.shape[:columns])
-        finish = self._in_memory_order(call).start
+        finish = self._in_memory_order(call).bind()
         swapped, dtype = self.swapped, self.accumulator
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
@@ -308,7 +308,7 @@ class _Product:
         loop = tuple(call.shape[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         steps = dict(zip(order, dense(loop), strict=True))
-        return Finish(_bound(self.epilogue, loop, strides),
+        return Finish(lambda: _bound(self.epilogue, loop, strides),
                       tuple(steps[d] for d in range(len(order))))
 
     def _order(self, extents: tuple[int, ...],

@@ -46,21 +46,22 @@ _COSTLY = 4
 _FEW_TERMS, _LONG = 4, 64
 
 #: Strides, in elements, that a kernel is compiled for; larger ones are its arguments.
+#: Not measured, nor how many products a loop has at least.
 _NEAR = 64
 
 
 class Finish(NamedTuple):
-    """A bound epilogue, and the order in which it reads the sums.
+    """An epilogue to bind, and the order in which it reads the sums.
 
     Attributes
     ----------
-    start
-        Of the sums' address, and those of the other arrays.
+    bind
+        Gives the start of the sums' address and those of the other arrays; compiles.
     strides
         Of the sums, along the loops over the batch, rows and columns.
     """
 
-    start: Start
+    bind: Callable[[], Start]
     strides: tuple[int, ...]
 
 
@@ -134,7 +135,7 @@ class SmallProducts:
         multiply = self._bound(call, loops, into)
         if finish is None:
             return multiply
-        return _in_two(multiply, finish.start,
+        return _in_two(multiply, finish.bind(),
                        prod(call.shape[:-1])*self._accumulator.itemsize)
 
     def _bound(self, call: Call, loops: Sequence[int], into: tuple[int, ...]) -> Start:
