@@ -62,7 +62,7 @@ def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
                                               signature.inner[inputs:], strict=True))]
     elements, operands, scalars = elementwise(
         function, typed.kinds, signature, signature.inner[:inputs], rank,
-        outputs[count:], boxes=typed.box_of)
+        outputs[count:], boxes=typed.box_of, wraps=typed.wraps)
     frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank))
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
@@ -150,7 +150,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
             *indented(divided.begin() if divided else []),
-            *indented(_nest(frame, run, len(typed.inner), whole))]
+            *indented(_nest(frame, run, typed.wraps, whole))]
 
 
 def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
@@ -213,8 +213,8 @@ def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:
                             for o in frame.operands)
 
 
-def _nest(frame: Frame, run: Sequence[str], boxes: int, whole: Sequence[str],
-          ) -> list[str]:
+def _nest(frame: Frame, run: Sequence[str], boxes: Sequence[bool],
+          whole: Sequence[str]) -> list[str]:
     """Lines of the loop nest over the points begin … end - 1, `whole` rows first."""
     extents = [f"n{d}" for d in range(frame.rank)]
     lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]

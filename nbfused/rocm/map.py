@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -58,7 +59,18 @@ class MapText(MapLayout):
         self._words = {pick: first + k for k, pick in enumerate(self.picks)}
         self._sides = first + len(self.picks)
         self._boxes = [2*self.rank*k for k in range(len(typed.inner))]
+        #: The box of each operand whose window wraps.
+        self._around = {o.at: typed.box_of[p] for p, o in self._arrays()
+                        if p in typed.box_of and typed.wraps[typed.box_of[p]]}
         self.name = kernel_name(name, "map", "neighbours" if neighbours else "apart")
+
+    def _arrays(self) -> Iterator[tuple[str, Operand]]:
+        """The parameters that are inputs' elements, and their operands."""
+        inputs = iter(self.inputs)
+        for param, kind in zip(self.typed.function.function.params, self.typed.kinds,
+                               strict=True):
+            if kind in ("element", "window", "raw"):
+                yield param, next(inputs)
 
     def _width(self) -> int:
         if "scatter" in self.typed.kinds:
@@ -92,10 +104,19 @@ class MapText(MapLayout):
                 out("static_cast<void>(w);")
 
     def _offset(self, o: Operand) -> str:
-        terms = [f"c[{k}] * {self._stride(o, k)}" for k in range(self.strides(o))]
+        at = [self._coordinate(k, self._around.get(o.at)) for k in range(self.rank)]
+        terms = [f"{at[k]} * {self._stride(o, k)}" for k in range(self.strides(o))]
         if o.code == "1":
-            terms.append(f"c[{self.rank - 1}]")
+            terms.append(at[-1])
         return " + ".join(terms) or "0"
+
+    def _coordinate(self, k: int, box: int | None) -> str:
+        """A coordinate; of a window that wraps it is one in its array."""
+        if box is None:
+            return f"c[{k}]"
+        word, n = self._sides + self._boxes[box] + 2*k, len(self.operands) + k
+        return (f"(c[{k}] + (c[{k}] < w.integer({word}) ? w.integer({n}) : c[{k}] >= "
+                f"w.integer({word + 1}) ? -w.integer({n}) : 0))")
 
     def _inside(self, box: int) -> str:
         """Whether the point at coordinates `c` is in a box."""
@@ -134,7 +155,9 @@ class MapText(MapLayout):
                 found[param] = decode(o.dtype, f"x{o.at}[k]")
             elif kind == "window":
                 o, box = next(inputs), len(self.operands) + box_of[param]
-                out(f"const auto x{o.at} = points.window({o.at}, {box}, p{o.at});")
+                how = f"load({o.at}" if o.at in self._around else \
+                    f"window({o.at}, {box}"
+                out(f"const auto x{o.at} = points.{how}, p{o.at});")
                 found[param] = decode(o.dtype, f"x{o.at}[k]")
             elif kind == "inside":
                 found[param] = \

@@ -54,8 +54,8 @@ class Map(Spec):
         dimensions), ``"index"`` (the flat C-order index of the point), ``"size"`` (the
         number of points) or ``"scatter"`` (a further output that the function adds to
         with ``atomic_add`` or stores in; zero at first, unless the caller gave it),
-        ``"window"`` (an array at the points of a box, 0 elsewhere) or ``"inside"``
-        (whether the point is in a box).
+        ``"window"`` (an array at the points of a box, 0 elsewhere unless it wraps) or
+        ``"inside"`` (whether the point is in a box).
         All but the first three and ``"window"`` are no inputs.
     scatter_shapes
         The shape of each scatter output, which come after the results.
@@ -201,9 +201,13 @@ class Map(Spec):
         count = len(self.scatter_shapes)
         scatter = outputs[len(outputs) - count:] if count and outputs \
             else self._scatter_types(types)
-        boxes = tuple([p.box for p in self.windows.places]) if self.windows else ()
-        return TypedMap(self._typed(types, scatter), self.kinds, boxes,
-                        self.windows.inner if self.windows else ())
+        if self.windows is None:
+            return TypedMap(self._typed(types, scatter), self.kinds)
+        places = self.windows.places
+        around = {p.box for p in places if p.wraps}
+        return TypedMap(self._typed(types, scatter), self.kinds, tuple([
+            p.box for p in places]), self.windows.inner, tuple([
+                k in around for k in range(len(self.windows.inner))]))
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
@@ -258,12 +262,15 @@ class TypedMap:
         The number of the box of each parameter of kind ``"window"`` or ``"inside"``.
     inner
         For each box, whether most points are in it.
+    wraps
+        For each box, whether windows read from the other end outside of it.
     """
 
     function: Typed
     kinds: tuple[str, ...]
     boxes: tuple[int, ...] = ()
     inner: tuple[bool, ...] = ()
+    wraps: tuple[bool, ...] = ()
 
     @property
     def box_of(self) -> dict[str, int]:

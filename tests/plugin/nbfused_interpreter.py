@@ -41,8 +41,8 @@ class InterpreterBackend(CpuBackend):
 
         def launch(call: Any) -> None:
             raw = iter(call.extents)
-            arrays = [window(p, call.boxes[boxes[k]], s, d, call.shape)
-                      if k in boxes else
+            arrays = [(around if typed.wraps[boxes[k]] else window)(
+                          p, call.boxes[boxes[k]], s, d, call.shape) if k in boxes else
                       view(p, next(raw) if c[0] == "r" else call.shape, s, d)
                       for k, (p, s, d, c) in enumerate(zip(
                           call.pointers, call.strides, (*inputs, *signature.outputs),
@@ -79,6 +79,14 @@ def window(pointer: int, box: Any, strides: Any, dtype: Any, shape: Any) -> np.n
     extents = tuple(high - low for low, high in box)
     made[region(box)] = view(pointer + first*made.itemsize, extents, strides, dtype)
     return made
+
+
+def around(pointer: int, box: Any, strides: Any, dtype: Any, shape: Any) -> np.ndarray:
+    """An input that comes from its other end outside of a box."""
+    moved = [low if low else high - n for (low, high), n in zip(box, shape, strict=True)]
+    first = sum(by*s for by, s in zip(moved, strides, strict=True))
+    whole = view(pointer + first*np.dtype(dtype).itemsize, shape, strides, dtype)
+    return np.roll(whole, moved, range(len(shape)))
 
 
 def inside(box: Any, shape: Any) -> np.ndarray:

@@ -14,15 +14,14 @@ from dataclasses import replace
 from ...backend import Call
 from ...specs import TypedMap
 from .elements import Elements
-from .operands import Operand, Window
+from .operands import Operand, Window, sides
 
 __all__ = ["bounds", "bounds_of", "interior", "row_lines", "split_lines"]
 
 
 def bounds(boxes: int, rank: int) -> list[str]:
     """Names of the integers that a kernel takes for its boxes."""
-    return [f"box{k}_{side}{d}" for k in range(boxes) for d in range(rank)
-            for side in ("low", "high")]
+    return [name for k in range(boxes) for d in range(rank) for name in sides(k, d)]
 
 
 def bounds_of(call: Call) -> tuple[int, ...]:
@@ -30,12 +29,16 @@ def bounds_of(call: Call) -> tuple[int, ...]:
     return tuple([n for box in call.boxes for sides in box for n in sides])
 
 
-def row_lines(boxes: int, outer: Sequence[str]) -> list[str]:
-    """Lines that find the stretch of each box in the row at the indices `outer`."""
+def row_lines(wraps: Sequence[bool], outer: Sequence[str]) -> list[str]:
+    """Lines that find the stretch of each box in the row at the indices `outer`.
+
+    Of windows that wrap, each row has one.
+    """
     lines, last = [], len(outer)
-    for k in range(boxes):
-        lines += [f"low{k} = box{k}_low{last}", f"high{k} = box{k}_high{last}"]
-        if outer:
+    for k, around in enumerate(wraps):
+        low, high = sides(k, last)
+        lines += [f"low{k} = {low}", f"high{k} = {high}"]
+        if outer and not around:
             there = " and ".join(f"box{k}_low{d} <= {i} < box{k}_high{d}"
                                  for d, i in enumerate(outer))
             lines += [f"if not ({there}):", f"    high{k} = low{k}"]

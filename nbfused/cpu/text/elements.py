@@ -13,7 +13,7 @@ from ...scalar.typing.types import Typed
 from ...support.records import record
 from .function_names import CALLS
 from .idioms import recognise_idioms
-from .operands import INT64, Inside, Operand, Scalar, Window, stretch
+from .operands import INT64, Inside, Operand, Scalar, Window, sides, stretch
 
 __all__ = ["Computed", "Elements", "Slot", "elementwise"]
 
@@ -114,6 +114,7 @@ def _names(slot: Slot) -> tuple[str, ...]:
 def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
                 codes: Sequence[str], rank: int, scatter: Sequence[Operand] = (),
                 inner: int = -1, boxes: Mapping[str, int] = {},
+                wraps: Sequence[bool] = (),
                 ) -> tuple[Elements, list[Operand], list[Scalar]]:
     """Bind the parameters of a Map, or of a reduction's map, by `kinds`.
 
@@ -127,8 +128,9 @@ def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
         Number of loops, and which one is the inner one.
     scatter
         Outputs that the function adds to.
-    boxes
-        The number of the box of each parameter that has one.
+    boxes, wraps
+        The number of the box of each parameter that has one, and for each box whether
+        windows wrap there.
 
     Returns
     -------
@@ -148,8 +150,11 @@ def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
                 dtype, code = next(given), next(array_codes)
                 assert isinstance(dtype, np.dtype)
                 ndim = int(code[1:] or rank)
+                box = boxes.get(parameter)
+                around = None if box is None or not wraps[box] else (
+                    *sides(box, rank - 1), f"n{rank - 1}")
                 slot = Operand(f"x{len(operands)}", dtype, code[0], ndim, inner=inner,
-                               box=boxes.get(parameter))
+                               box=box, around=around)
                 operands.append(slot)
             case "scalar":
                 next(given)

@@ -18,7 +18,7 @@ from ...support.records import record
 from ..runtime.native import Arguments, Fill
 
 __all__ = ["INT64", "Frame", "Inside", "Operand", "Scalar", "Window", "offset",
-           "stretch"]
+           "sides", "stretch"]
 
 INT64, _U64 = np.dtype(np.int64), np.dtype(np.uint64)
 _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
@@ -46,6 +46,9 @@ class Operand:
         Which of the strides is the inner loop's.
     box
         The number of the box of a window; None of what is everywhere.
+    around
+        Where a window that wraps turns in a row: names of the sides of its box and of
+        the extent.
     row, at
         Where an iteration of the inner loop has a row of elements: how many there are
         from one row to the next, or in the row that all read, and which of them it is;
@@ -59,6 +62,7 @@ class Operand:
     output: bool = False
     inner: int = -1
     box: int | None = None
+    around: tuple[str, str, str] | None = None
     row: int = 0
     at: int = 0
 
@@ -72,7 +76,7 @@ class Operand:
         """Names that the body of an inner loop reads."""
         if self.box is not None:
             own = replace(self, box=None).names
-            return (*own, *stretch(self.box))
+            return (*own, *(self.around or stretch(self.box)))
         if self.code == "0" and not self.output:
             return (self._repeated,)
         if self.code == "r":
@@ -104,7 +108,7 @@ class Operand:
             for at in range(self.row or 1):
                 name = replace(self, at=at)._repeated
                 value = f"{name} = {decode(self.dtype, f'{self.name}[{at}]')}"
-                lines += [value] if self.box is None else [
+                lines += [value] if self.box is None or self.around else [
                     f"{name} = {self.zero}",
                     f"if low{self.box} < high{self.box}:", f"    {value}"]
         return lines
@@ -123,9 +127,11 @@ class Operand:
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
+        if self.box is not None and self.around:
+            j = turned(j, *self.around)
         value = self._repeated if self.code == "0" else decode(
             self.dtype, self._element(j))
-        if self.box is None:
+        if self.box is None or self.around:
             return value
         return f"{value} if {inside(self.box, j)} else {self.zero}"
 
@@ -175,10 +181,20 @@ def stretch(box: int) -> tuple[str, str]:
     return f"low{box}", f"high{box}"
 
 
+def sides(box: int, loop: int) -> tuple[str, str]:
+    """Names of the integers that are the sides of a box along a loop."""
+    return f"box{box}_low{loop}", f"box{box}_high{loop}"
+
+
 def inside(box: int, j: str) -> str:
     """Text that tells whether element `j` of the inner loop is in a box."""
     low, high = stretch(box)
     return f"({low} <= {j} < {high})"
+
+
+def turned(i: str, low: str, high: str, extent: str) -> str:
+    """Text of a coordinate in an array whose window wraps outside of low…high."""
+    return f"({i} + ({extent} if {i} < {low} else (-{extent} if {i} >= {high} else 0)))"
 
 
 @record(frozen=True)
@@ -332,5 +348,8 @@ class Frame:
 
 def offset(operand: Operand, indices: Sequence[str]) -> str:
     """Text of an element's offset; dimensions without an index count as 0."""
+    if operand.box is not None and operand.around:
+        indices = [turned(i, *sides(operand.box, d), f"n{d}")
+                   for d, i in enumerate(indices)]
     return " + ".join(f"{i}*{t}" for i, t in zip(indices, operand.strides, strict=False)
                       if i != "0") or "0"

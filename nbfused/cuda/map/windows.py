@@ -2,7 +2,9 @@
 
 Rows that lie above one another are read by the same block, so that what a stencil reads
 of them is in its cache: benchmarks/notes/table.md#stencils.  Where all boxes that hold
-most points are there and no others, nothing is asked for the single element.
+most points are there and no others, nothing is asked for the single element.  A
+window that wraps is there at all points: its address moves by an extent outside of its
+box.
 """
 
 from __future__ import annotations
@@ -99,13 +101,33 @@ class WindowText(MapText):
             terms = [f"{c}*{o.stride(d)}" for d, c in coordinates]
             terms += ["j"] if o.code == "1" else [f"j*{o.stride(last)}"]*(o.code == "s")
             out(f"at{o.at} = {' + '.join(terms) or 'i64(0)'}")
+        for o, k in self._around():
+            for d, c in coordinates:
+                out(f"at{o.at} += {self._turn(k, d, c)}*{o.stride(d)}")
+            if o.code != "0":
+                each = f"*{o.stride(last)}"*(o.code == "s")
+                out(f"at{o.at} += {self._turn(k, last, 'j')}{each}")
         for k in self.boxes:
+            if self.typed.wraps[k]:
+                continue
             out(f"there{k} = " + " and ".join(
                 f"b{k}_l{d} <= {c} and {c} < b{k}_h{d}"
                 for d, c in [*coordinates, (last, "j")]))
 
+    def _around(self) -> list[tuple[Operand, int]]:
+        """The operands whose windows wrap, and the numbers of their boxes."""
+        box_of, wraps = self.typed.box_of, self.typed.wraps
+        return [(o, box_of[p]) for p, o in self.loaded
+                if p in box_of and wraps[box_of[p]]]
+
+    def _turn(self, k: int, d: int, c: str) -> str:
+        """By how many points a window that wraps moves at a coordinate."""
+        n = self.extents[d]
+        return (f"({n} if {c} < b{k}_l{d} else (-{n} if {c} >= b{k}_h{d} "
+                "else i64(0)))")
+
     def _rows(self, out: Source, extent: str) -> None:
-        if self.rows > 1:
+        if self.rows > 1 or any(self.typed.wraps):
             end = f"i + {(self.rows - 1)*self.lanes}"
             usual = [self._is_usual(k, end) for k in self.boxes]
             with out.block(f"if {' and '.join([f'{end} < {extent}', *usual])}:"):
@@ -118,28 +140,32 @@ class WindowText(MapText):
     def _is_usual(self, k: int, end: str) -> str:
         """Whether a thread's rows are all in a box, or none is, as most points are."""
         row = self.rank - 2
+        if self.typed.wraps[k]:
+            return f"b{k}_l{row} <= i and {end} < b{k}_h{row}"
         if self.typed.inner[k]:
             return f"there{k} and b{k}_l{row} <= i and {end} < b{k}_h{row}"
         return f"(not there{k} or {end} < b{k}_l{row} or b{k}_h{row} <= i)"
 
     def _usual(self, out: Source) -> None:
         """All rows of a thread at once, where nothing has to be asked."""
-        elements, places, row = [], [], self.rank - 2
+        elements, row = [], self.rank - 2
+        for o in self.looped:
+            out(f"row{o.at} = at{o.at} + i*{o.stride(row)}",
+                f"next{o.at} = {self.lanes}*{o.stride(row)}")
         inside = {p: str(self.typed.inner[k]) for p, k in self.typed.box_of.items()}
         for k in range(self.rows):
-            places.append(f"(i + {k*self.lanes})")
             loads = {}
             for p, o in self.loaded:
                 if inside.get(p) == "False":
                     continue
-                out(f"x{o.at}_{k} = {o.pointer}[at{o.at} + "
-                    f"{places[k]}*{o.stride(row)}]")
+                out(f"x{o.at}_{k} = {o.pointer}[row{o.at} + {k}*next{o.at}]")
                 loads[p] = decoded(o.dtype, f"x{o.at}_{k}")
             elements.append(loads)
         for k, loads in enumerate(elements):
             gone = {p: self._zero(o) for p, o in self.loaded if p not in loads}
             self._store(out, f"e{k}_", {**loads, **gone, **{
-                p: inside[p] for p in self.asked}}, f"{places[k]}*", row)
+                p: inside[p] for p in self.asked}}, [
+                    f"row{o.at} + {k}*next{o.at}" for o in self.results])
 
     def _some(self, out: Source, extent: str) -> None:
         """A question for each window of each row.
@@ -158,11 +184,17 @@ class WindowText(MapText):
         found = [self._loads(out, f"{i}*", i, f"_{i}", f"{i} < {extent}") for i in rows]
         for i, loads in zip(rows, found, strict=True):
             with out.block(f"if {i} < {extent}:"):
-                self._store(out, f"e_{i}_", loads, f"{i}*", self.rank - 2)
+                self._store(out, f"e_{i}_", loads, self._stored_at(f"{i}*"))
 
     def _row(self, out: Source, place: str, i: str) -> None:
         loads = self._loads(out, place, i)
-        self._store(out, "e_", loads, place, self.rank - 2)
+        self._store(out, "e_", loads, self._stored_at(place))
+
+    def _stored_at(self, place: str) -> list[str]:
+        """Where the results are stored in a row, which is named before a stride."""
+        row = self.rank - 2
+        return [f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
+                for o in self.results]
 
     def _loads(self, out: Source, place: str, i: str, mark: str = "",
                exists: str = "") -> dict[str, str]:
@@ -178,14 +210,20 @@ class WindowText(MapText):
             Tells whether there is such a row; nothing if there is.
         """
         row, loads = self.rank - 2, {}
+        around = {o.at: k for o, k in self._around()}
         for k in self.boxes:
+            if self.typed.wraps[k]:
+                continue
             own = f" and b{k}_l{row} <= {i} and {i} < b{k}_h{row}" if place else ""
             out(f"in{k}{mark} = there{k}{own}")
         for p, o in self.loaded:
-            at = f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
+            at, here = f"at{o.at}", place
+            if o.at in around:
+                here = f"({i} + {self._turn(around[o.at], row, i)})*"
+            at += f" + {here}{o.stride(row)}" if place else ""
             loaded = decoded(o.dtype, f"{o.pointer}[{at}]")
             inside = f"in{self.typed.box_of[p]}{mark}" if p in self.typed.box_of \
-                else exists
+                and o.at not in around else exists
             if not inside:
                 loads[p] = loaded
                 continue
@@ -195,11 +233,10 @@ class WindowText(MapText):
                 out(f"{loads[p]} = {loaded}")
         return {**loads, **{p: f"in{self.typed.box_of[p]}{mark}" for p in self.asked}}
 
-    def _store(self, out: Source, prefix: str, values: dict[str, str], place: str,
-               row: int) -> None:
-        for o, text in zip(self.results, self._printed(out, values, prefix),
-                           strict=True):
-            at = f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
+    def _store(self, out: Source, prefix: str, values: dict[str, str],
+               places: Sequence[str]) -> None:
+        for o, at, text in zip(self.results, places, self._printed(out, values, prefix),
+                               strict=True):
             out(f"{o.pointer}[{at}] = {text}")
 
     @staticmethod

@@ -45,6 +45,11 @@ def without_windows(call: Call) -> Call:
 
 def _spread(x: Any, box: Box, place: Place, extent: tuple[int, ...]) -> Any:
     """The elements of a window at their points, 0 at the others."""
+    if place.wraps:
+        x = broadcast(x, extent)
+        moved = [(axis, at) for axis, at in enumerate(place.origin) if at]
+        return array_module().roll(x, [at for _, at in moved],
+                                   [axis for axis, _ in moved]) if moved else x
     lead = len(box) - x.ndim
     part = x[tuple(slice(None) if n == 1 else slice(lo - at, hi - at)
                    for n, (lo, hi), at in zip(x.shape, box[lead:], place.origin[lead:],

@@ -26,16 +26,17 @@ from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .element_joins import join_elements
 from .graph import Launch, Node, Value, live, operands
 from .moved_factors import move_factors
+from .rolls import find_rolls
 from .row_algebra import fuse_rows, row_kind
 from .row_joins import join_rows, joins_row
 from .slices import lower_slices
 from .window_algebra import Demand, fuse_windows, has_windows
 
-__all__ = ["partition"]
+__all__ = ["READS", "partition"]
 
-#: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
-#: of pointers, extents and strides.
-_READS, _STORES = 32, 16
+#: Arrays and numbers that a launch reads, values that it stores, and bytes of their
+#: pointers and strides: a GPU takes 4 KiB of arguments.
+READS, _STORES, _BYTES = 64, 16, 3072
 #: The same where parts of arrays are read through windows, several of one array; and
 #: the statements of such a launch, as what is read through several is computed twice.
 _WINDOWS, _STATEMENTS = 64, 1500
@@ -114,7 +115,13 @@ class Partition:
     def _has_room(self, a: Group, b: Group) -> bool:
         stores = {v for g in (a, b) for n in g.nodes for v in n.outputs
                   if v in self.results}
-        return len(self._reads(a, b)) <= _READS and len(stores) <= _STORES
+        return self._may_read(a, b) and len(stores) <= _STORES
+
+    def _may_read(self, a: Group, b: Group) -> bool:
+        """Whether one launch takes the arrays and numbers that both read."""
+        reads = len(self._reads(a, b))
+        each = 8*(1 + max(len(a.shape), len(b.shape)))
+        return reads <= READS and (reads + _STORES)*each <= _BYTES
 
     def _through(self, a: Group, b: Group) -> bool:
         stack = [g for g in self.successors(a) if g is not b]
@@ -227,8 +234,8 @@ class Partition:
             readers = dict.fromkeys(self.group[r] for r in self.readers[node])
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
-            if target is None or not self.takes(target, node) or len(
-                    self._reads(self.group[node], target)) > _READS or \
+            if target is None or not self.takes(target, node) or \
+                    not self._may_read(self.group[node], target) or \
                     not self._windows_fit(self.group[node], target):
                 target = self._beside(node, [*readers, *placed])
             if target is not None:
@@ -366,7 +373,7 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
     """
     nodes, apart = live(nodes, outputs), set[Node]()
     if changes:
-        nodes, apart = lower_slices(nodes, outputs)
+        nodes, apart = lower_slices(find_rolls(nodes, outputs), outputs)
     parts = Partition(live(nodes, outputs), outputs, apart)
     parts.join_reductions()
     parts.join_posts()

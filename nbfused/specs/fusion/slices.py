@@ -14,7 +14,7 @@ from typing import Any
 
 from ...scalar.ir.build import Builder
 from ...scalar.ir.clean import has_effects
-from ...scalar.ir.nodes import Block, Function, Let, literal, walk
+from ...scalar.ir.nodes import Function, Let, literal, walk
 from ...scalar.ir.nodes import Value as Scalar
 from ...scalar.language.vocabulary import OPS
 from ..base import Shape
@@ -28,6 +28,7 @@ from ..windows import Box, Place, Windows, whole
 from .algebra import dtype_of_value
 from .graph import Node, Value
 from .rearranged import Rearranged, is_alignment
+from .rolls import COPY, is_roll
 
 __all__ = ["is_pure_map", "lower_slices"]
 
@@ -39,9 +40,6 @@ _PIECES = 16
 _STATEMENTS, _ARRAYS = 96, 24
 #: Instructions that an operation of many counts as.
 _MANY = 8
-
-_COPY = Function("slice", ("x",), Block((), ("x",)))
-
 
 def _instructions(op: str) -> int:
     row = OPS.get(op)
@@ -90,8 +88,9 @@ class _Lowering:
 
     def run(self) -> list[Node]:
         """All nodes in order."""
+        self.joined = {node for node in self.nodes if self._is_joined(node)}
         for node in self.nodes:
-            if isinstance(node.spec, View):
+            if isinstance(node.spec, View) and node not in self.joined:
                 self._lower(node)
             self.made.append(node)
             if isinstance(node.spec, View) and len(node.inputs) == 1:
@@ -164,25 +163,35 @@ class _Lowering:
             flat)
 
     def _concatenate(self, node: Node) -> None:
-        (axis,), extent = node.spec.params, node.outputs[0].shape
+        extent = node.outputs[0].shape
         if 0 in extent:
             return
-        boxes, places, start = [], [], 0
-        pieces = [x for x in node.inputs if x.shape[axis]]
-        for k, x in enumerate(pieces):
-            boxes.append(tuple((start, start + n) if a == axis else (0, n)
-                               for a, n in enumerate(x.shape)))
-            origin = tuple(lo for lo, _ in boxes[-1])
-            places += [Place(k, origin)]*(2 if k < len(pieces) - 1 else 1)
-            start += x.shape[axis]
+        pieces = [x for x in node.inputs if 0 not in x.shape]
         seen: dict[Node, None] = {}
         statements = sum(self._size(x.node, seen)[0] for x in pieces
                          if is_pure_map(x.node) and x.node is not None)
         if statements*(len(pieces) - 1) > _STATEMENTS*len(pieces):
             self.apart.add(node)
-        kinds = ("inside", "window")*(len(pieces) - 1) + ("window",)
-        self._become(node, Map(_chosen(len(pieces)), kinds, (), Windows.of(
-            places, boxes, extent)), tuple(map(_repeated, pieces)))
+        self._become(node, *_concatenated(pieces, node.spec.params[0], extent))
+
+    def _is_joined(self, node: Node) -> bool:
+        """Whether a concatenation is stored piece by piece where these are computed.
+
+        They are Maps over the same points, which take too long to be computed at all
+        points of the whole, or wrap.
+        """
+        if not isinstance(node.spec, View) or node.spec.kind != "concatenate":
+            return False
+        (axis,) = node.spec.params
+        made = [_aligned(x) for x in node.inputs]
+        first, count = made[0].shape, len(set(made))
+        if prod(node.outputs[0].shape[:axis]) != 1 or count < len(made) or any(
+                x.shape != first or not is_pure_map(x.node) or x in self.results
+                for x in made):
+            return False
+        seen: dict[Node, None] = {}
+        statements = sum(self._size(x.node, seen)[0] for x in made if x.node)
+        return statements*(count - 1) > _STATEMENTS*count or any(map(is_roll, seen))
 
     def _become(self, node: Node, spec: Map, inputs: tuple[Any, ...]) -> None:
         node.spec, node.inputs, node.asked = spec, inputs, None
@@ -247,6 +256,8 @@ class _Lowering:
         """Whether all that read a view run at points, or nobody does."""
         if not isinstance(node.spec, View):
             return isinstance(node.spec, (Map, Reduce))
+        if node.spec.kind == "concatenate":
+            return node not in self.joined
         if node.spec.kind == "reshape" and not is_alignment(
                 node.inputs[0].shape, node.outputs[0].shape):
             return False
@@ -275,11 +286,29 @@ class _Lowering:
         if made.parts is None or not {"index", "size", "raw"}.isdisjoint(
                 source.spec.kinds):
             return
-        pushed = _Pushed(made, source, node)
+        spec, inputs = source.spec, source.inputs
+        if node.spec.kind == "slice" and any(p.wraps for p in spec.places.values()):
+            if not is_roll(source):
+                return
+            spec, inputs = self._unwrapped(source)
+        pushed = _Pushed(made, spec, inputs, source.outputs.index(node.inputs[0]),
+                         node.outputs[0].shape)
         self._become(node, pushed.spec(), tuple(pushed.inputs))
         for x in pushed.inputs:
             if isinstance(x, Value):
                 self.readers.setdefault(x, []).append(node)
+
+
+    def _unwrapped(self, node: Node) -> tuple[Map, tuple[Value, ...]]:
+        """A roll along one axis as the concatenation of the two parts."""
+        (x,), (place,) = node.inputs, node.spec.windows.places
+        axis = next(a for a, at in enumerate(place.origin) if at)
+        n = x.shape[axis]
+        cut = -place.origin[axis] % n
+        parts = [self.view(View("slice", tuple(
+            (*ends, 1) if a == axis else (0, m, 1) for a, m in enumerate(x.shape))), x)
+            for ends in ((cut, n), (0, cut))]
+        return _concatenated(parts, axis, x.shape)
 
 
 class _Pushed:
@@ -288,23 +317,24 @@ class _Pushed:
     A window that nothing is left of is the number 0, one that is everywhere an array.
     """
 
-    def __init__(self, made: Rearranged, source: Node, node: Node) -> None:
-        self.made, self.extent = made, node.outputs[0].shape
-        self.function = source.spec.function
-        self.result = source.outputs.index(node.inputs[0])
+    def __init__(self, made: Rearranged, spec: Map, given: Sequence[Any], result: int,
+                 extent: Shape) -> None:
+        self.made, self.extent = made, extent
+        self.function, self.result = spec.function, result
         self.kinds: list[str] = []
         self.inputs: list[Any] = []
         self.boxes: list[Box] = []
         self.places: list[Place] = []
         self.arguments: list[Scalar | Any] = []
-        spec, given, places = source.spec, iter(source.inputs), source.spec.places
+        inputs, places = iter(given), spec.places
         for param, kind in zip(self.function.params, spec.kinds, strict=True):
             place = places.get(param)
             if place is not None:
-                self._placed(kind, param, spec.windows.boxes[place.box], place.origin,
-                             None if kind == "inside" else next(given))
+                assert spec.windows is not None
+                self._placed(kind, param, spec.windows.boxes[place.box], place,
+                             None if kind == "inside" else next(inputs))
                 continue
-            x = next(given)
+            x = next(inputs)
             array = isinstance(x, Value) and not x.by_value and kind == "element"
             self._add(kind, param, made.element(x) if array else x)
 
@@ -314,8 +344,8 @@ class _Pushed:
         if kind != "inside":
             self.inputs.append(x)
 
-    def _placed(self, kind: str, param: str, box: Box, origin: Shape, x: Any) -> None:
-        found = self.made.box(box)
+    def _placed(self, kind: str, param: str, box: Box, place: Place, x: Any) -> None:
+        found, origin = self.made.box(box), place.origin
         everywhere = found == whole(self.extent)
         if kind == "inside" and (found is None or everywhere):
             self.arguments.append(literal(everywhere))
@@ -323,15 +353,18 @@ class _Pushed:
             self.arguments.append(x)
         elif kind == "window":
             found, at, x = self.made.window(box, origin, x)
-            if everywhere:
+            if place.wraps:
+                self._place(kind, param, found, at, x, True)
+            elif everywhere:
                 self._add("element", param, self.made.filled(found, at, x))
             else:
                 self._place(kind, param, found, at, x)
         else:
             self._place(kind, param, found, (), None)
 
-    def _place(self, kind: str, param: str, box: Box, origin: Shape, x: Any) -> None:
-        self.places.append(Place(len(self.boxes), origin))
+    def _place(self, kind: str, param: str, box: Box, origin: Shape, x: Any,
+               wraps: bool = False) -> None:
+        self.places.append(Place(len(self.boxes), origin, wraps))
         self.boxes.append(box)
         self._add(kind, param, x)
 
@@ -360,7 +393,34 @@ def _placed(x: Value, starts: Shape, extent: Shape) -> tuple[Map, tuple[Value]]:
     """A Map that stores an array into a larger one of zeros, and what it reads."""
     box = tuple((start, start + n) for n, start in zip(x.shape, starts, strict=True))
     windows = Windows.of([Place(0, starts)], [box], extent)
-    return Map(_COPY, ("window",), (), windows), (_repeated(x),)
+    return Map(COPY, ("window",), (), windows), (_repeated(x),)
+
+
+def _concatenated(pieces: Sequence[Value], axis: int, extent: Shape,
+                  ) -> tuple[Map, tuple[Value, ...]]:
+    """A Map that chooses among pieces, and what it reads."""
+    boxes: list[Box] = []
+    places: list[Place] = []
+    start = 0
+    for k, x in enumerate(pieces):
+        boxes.append(tuple((start, start + n) if a == axis else (0, n)
+                           for a, n in enumerate(x.shape)))
+        origin = tuple(lo for lo, _ in boxes[-1])
+        places += [Place(k, origin)]*(2 if k < len(pieces) - 1 else 1)
+        start += x.shape[axis]
+    kinds = ("inside", "window")*(len(pieces) - 1) + ("window",)
+    return Map(_chosen(len(pieces)), kinds, (), Windows.of(
+        places, boxes, extent)), tuple(map(_repeated, pieces))
+
+
+def _aligned(x: Value) -> Value:
+    """The array of which another one only has more or fewer axes of extent 1."""
+    while x.node is not None and isinstance(x.node.spec, View) and (
+            x.node.spec.kind in ("expand", "squeeze") or (
+                x.node.spec.kind == "reshape" and is_alignment(
+                    x.node.inputs[0].shape, x.shape))):
+        (x,) = x.node.inputs
+    return x
 
 
 def _repeated(x: Value) -> Value:

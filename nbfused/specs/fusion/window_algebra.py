@@ -3,7 +3,8 @@
 What reads an array through a window needs the array's own formula at other points: a
 Map is written once for each *context*, a box of the points of the fused function and
 where in it the Map's own first point lies.  Outside of its box what is written for a
-context is any number, which nobody takes.
+context is any number, which nobody takes.  Along axes on which a context wraps, the
+points of the Map follow one another without an end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from ..base import Shape
 from ..map import Map
 from ..shapes import broadcast_shapes
 from ..vjp.functions import trim
-from ..windows import Box, Place, Windows, intersection, moved_box, whole
+from ..windows import (
+    Box,
+    Place,
+    Windows,
+    intersection,
+    moved_box,
+    nearest,
+    whole,
+    wrapped,
+)
 from .algebra import constant, dtype_of_value
 from .graph import Launch, Node, Value
 
@@ -38,21 +48,41 @@ class Context(NamedTuple):
         The point that is the Map's own first one.
     shape
         Of the Maps that run over the same points; others are broadcast to them.
+    wraps
+        The axes along which the last of a Map's points is followed by its first.
     """
 
     box: Box
     origin: Shape
     shape: Shape
+    wraps: tuple[int, ...] = ()
 
-    def within(self, box: Box, origin: Shape, shape: Shape) -> Context | None:
+    def within(self, box: Box, place: Place, shape: Shape) -> Context | None:
         """The context of what is read through a window; None where there is nothing."""
-        found = self.inside(box)
-        return None if found is None else Context(found, tuple(
-            a + b for a, b in zip(self.origin, origin, strict=True)), shape)
+        origin = tuple(a + b for a, b in zip(self.origin, place.origin, strict=True))
+        found = self.box if place.wraps else self.inside(box)
+        if found is None:
+            return None
+        around = tuple(range(len(box))) if place.wraps else self.wraps
+        near = tuple(nearest(at, n) if axis in around else at
+                     for axis, (at, n) in enumerate(zip(origin, shape, strict=True)))
+        return Context(found, near, shape, tuple([
+            axis for axis in around
+            if found[axis][0] < near[axis] or found[axis][1] > shape[axis] + near[axis]
+        ]))
 
     def inside(self, box: Box) -> Box | None:
         """The part of a Map's own box that is in this one."""
-        return intersection(self.box, moved_box(box, self.origin))
+        moved = moved_box(box, self.origin)
+        return intersection(self.box, tuple(
+            self.box[axis] if axis in self.wraps else side
+            for axis, side in enumerate(moved)))
+
+    def takes(self, box: Box, place: Place) -> bool:
+        """Whether a window is there all along the axes on which this one wraps."""
+        return place.wraps or all(
+            box[axis] == (0, self.shape[axis]) and not any(place.origin[axis:axis + 1])
+            for axis in self.wraps)
 
 
 class Read(NamedTuple):
@@ -97,8 +127,9 @@ def reads(node: Node, context: Context) -> Iterator[Read]:
             else:
                 place = places[param]
                 box = spec.windows.boxes[place.box]
-                yield Read(kind, x, context.within(box, place.origin, _spread(x.shape,
-                                                                              box)))
+                yield Read(kind, x, context.within(
+                    box, place, spec.windows.extent if place.wraps else _spread(
+                        x.shape, box)))
 
 
 def _spread(shape: Shape, box: Box) -> Shape:
@@ -120,7 +151,8 @@ class Demand:
     weight
         Statements of all that is written.
     possible
-        Whether nothing with windows is broadcast.
+        Whether nothing with windows is broadcast, and what wraps has the extents of
+        all points.
     """
 
     def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value],
@@ -136,11 +168,17 @@ class Demand:
             own = sum(1 for _ in walk(node.spec.function.body))
             self.weight += own*len(self.contexts[node])
             for context in self.contexts[node]:
-                if node.spec.windows is not None and \
-                        node.outputs[0].shape != context.shape:
-                    self.possible = False  # its boxes are of other points
-                else:
+                if self._has_place(node, context):
                     self._read(node, context)
+                else:
+                    self.possible = False
+
+    def _has_place(self, node: Node, context: Context) -> bool:
+        """Whether a Map's windows are windows in a context."""
+        windows = node.spec.windows
+        return windows is None or (
+            node.outputs[0].shape == context.shape  # else its boxes are of other points
+            and all(context.takes(windows.boxes[p.box], p) for p in windows.places))
 
     def _read(self, node: Node, context: Context) -> None:
         for kind, x, where in reads(node, context):
@@ -150,6 +188,13 @@ class Demand:
                 self.contexts[x.node][where] = None
             else:
                 self.parameters.add((x, where))
+                self.possible &= not where.wraps or self._is_periodic(x.shape)
+
+    def _is_periodic(self, shape: Shape) -> bool:
+        """Whether an array has the extents of all points, or 1."""
+        lead = len(self.root.shape) - len(shape)
+        return lead >= 0 and all(n in (1, m) for n, m in zip(
+            shape, self.root.shape[lead:], strict=True))
 
 
 class _Writer(Builder):
@@ -190,8 +235,11 @@ class _Writer(Builder):
         if where is None:
             return self.let("cast", literal(0), attr=dtype_of_value(x).name)
         if x.node not in self.demand.contexts:
-            return self.outside(x, where)
-        value = self.round(x, where)
+            value: Scalar = self.outside(x, where)
+            if not where.wraps:
+                return value
+        else:
+            value = self.round(x, where)
         if kind == "element" or where.box == context.box:
             return value
         zero = self.let("cast", literal(0), attr=dtype_of_value(x).name)
@@ -204,7 +252,16 @@ class _Writer(Builder):
             n in (1, hi) for n, (_, hi) in zip(x.shape, full, strict=True))
         if plain:
             return self.parameter((x, None), x.name, "element", x)
-        return self.parameter((x, where), x.name, "window", x)
+        if not where.wraps:
+            return self.parameter((x, where.box, where.origin, False), x.name, "window",
+                                  x)
+        lead = len(self.extent) - len(x.shape)
+        box, origin = wrapped(tuple(
+            at if axis >= lead and x.shape[axis - lead] != 1 else 0
+            for axis, at in enumerate(where.origin)), self.extent)
+        if not any(origin):
+            return self.parameter((x, None), x.name, "element", x)
+        return self.parameter((x, box, origin, True), x.name, "window", x)
 
     def round(self, x: Value, where: Context) -> Scalar:
         """The value rounded as an array of its dtype would have it."""
@@ -235,8 +292,8 @@ class _Writer(Builder):
         places: list[Place] = []
         for key, kind, _ in kept:
             if kind in ("inside", "window"):
-                box, origin = (key[1], ()) if kind == "inside" else key[1][:2]
-                places.append(Place(len(boxes), origin))
+                box, *place = key[1:]
+                places.append(Place(len(boxes), *place))
                 boxes.append(box)
         shapes = [x.shape for _, kind, x in kept if x is not None
                   and kind == "element"]

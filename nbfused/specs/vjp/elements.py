@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...scalar.ir.nodes import Function, drop_params, used_params
 from ...support.records import record
@@ -24,14 +25,14 @@ class Argument:
     Attributes
     ----------
     window
-        The box and the origin of a window, or the box of an ``"inside"``.
+        The box and the place of a window, or of an ``"inside"``.
     """
 
     name: str
     kind: str
     ref: Operand | None = None
     shape: Shape = ()
-    window: tuple[Box, Shape] | None = None
+    window: tuple[Box, Place] | None = None
 
 
 def pull(program: Program, function: Function, arguments: Sequence[Argument],
@@ -130,7 +131,7 @@ def _map(program: Program, function: Function, kept: Sequence[Argument],
 def _windows(kept: Sequence[Argument], full: Shape) -> Windows | None:
     """The windows of a derivative, which runs over the shape `full`."""
     found = [a.window for a in kept if a.window is not None]
-    return Windows.of([Place(k, origin) for k, (_, origin) in enumerate(found)],
+    return Windows.of([replace(place, box=k) for k, (_, place) in enumerate(found)],
                       [box for box, _ in found], full) if found else None
 
 

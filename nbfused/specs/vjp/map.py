@@ -10,6 +10,7 @@ from ...scalar.ir.nodes import Function, drop_params, used_params
 from ..base import IMPLICIT, KEPT, Program, Pullback, Ref, Shape
 from ..map import Map
 from ..view import View, unbroadcast
+from ..windows import Box
 from .elements import Argument, Target, extent, pull
 from .functions import adding, reading
 
@@ -90,7 +91,7 @@ def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
         implicit, place = kind in IMPLICIT, places.get(param)
         found.append(Argument("", kind, None if implicit else Ref("input", inputs),
                               shape, None if place is None or spec.windows is None else
-                              (spec.windows.boxes[place.box], place.origin)))
+                              (spec.windows.boxes[place.box], place)))
         inputs += not implicit
     results = len(spec.function.results)
     if outs:
@@ -125,10 +126,14 @@ def _unwindowed(program: Program, g: Ref, argument: Argument) -> Ref:
     """The cotangent of a window's array from one for all points: that at its box."""
     assert argument.window is not None
     assert isinstance(argument.ref, Ref)
-    box, origin = argument.window
+    box, place = argument.window
+    shape, origin = argument.shape, place.origin
+    if place.wraps:
+        g, full = _unrolled(program, g, box, origin)
+        return unbroadcast(program, g, full, shape, argument.ref)
     (g,) = program.run(View("slice", tuple((lo, hi, 1) for lo, hi in box)), g)
     full = tuple(hi - lo for lo, hi in box)
-    lead, shape = len(full) - len(argument.shape), argument.shape
+    lead = len(full) - len(shape)
     read = tuple(1 if n == 1 else m for n, m in zip(shape, full[lead:], strict=True))
     g = unbroadcast(program, g, full, read, argument.ref)
     if read != shape:  # it has elements that are not read
@@ -137,6 +142,18 @@ def _unwindowed(program: Program, g: Ref, argument: Argument) -> Ref:
                        for n, (lo, hi), at in places)
         (g,) = program.run(View("unslice", (shape, inside)), g)
     return g
+
+
+def _unrolled(program: Program, g: Ref, box: Box, origin: Shape) -> tuple[Ref, Shape]:
+    """Move elements back to where a window that wraps reads them; their shape."""
+    extent = tuple(hi - lo + abs(at) for (lo, hi), at in zip(box, origin, strict=True))
+    for axis, (at, n) in enumerate(zip(origin, extent, strict=True)):
+        if at % n:
+            g = program.run(View("concatenate", (axis,)), *(program.run(View(
+                "slice", tuple((*part, 1) if a == axis else (0, m, 1)
+                               for a, m in enumerate(extent))), g)[0]
+                for part in ((at % n, n), (0, at % n))))[0]
+    return g, extent
 
 
 def _scatter(program: Program, function: Function, arguments: list[Argument],

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....specs import Contract, Map, Reduce
 from ....specs.fusion.graph import Launch, Value
+from ....specs.fusion.partition import READS
 from ....support.records import record
 from ..program import Opaque, memory_of, read_by
 
@@ -110,13 +111,13 @@ def _between_maps(before: Launch, after: Launch, value: Value) -> str:
         return (f"the launches run over different shapes, {value.shape} and "
                 f"{after.outputs[0].shape}")
     arrays = {*_arrays(before), *_arrays(after)}
-    if len(arrays) > _READS:
-        return f"together they read {len(arrays)} arrays, of which a launch takes 32"
+    if len(arrays) > READS:
+        return (f"together they read {len(arrays)} arrays, of which a launch takes "
+                f"{READS}")
+    if isinstance(after.spec, Map) and after.spec.windows is not None:
+        return ("it is read at other points than where it is computed, several times "
+                "for each: it is computed once and stored")
     return f"{_name(after)} is a kernel that takes no other's steps"
-
-
-#: As of `specs.fusion.partition`.
-_READS = 32
 
 
 def _name(launch: Launch) -> str:

@@ -1,0 +1,192 @@
+"""Slices that are put together again: sums of stores, and rolls.
+
+The cotangent of an array that is read slice by slice is a sum of arrays of zeros, each
+with a slice stored: where the slices fill the array it is their concatenation.  A
+concatenation of the two parts of an array in the other order is a window that wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from ...scalar.ir.nodes import Block, Function, Let
+from ..base import Shape
+from ..map import Map
+from ..view import View
+from ..windows import Place, Windows, wrapped
+from .graph import Node, Value, live
+
+__all__ = ["COPY", "find_rolls", "is_roll"]
+
+COPY = Function("slice", ("x",), Block((), ("x",)))
+
+
+def find_rolls(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
+    """Change nodes in place, and add those that they read.
+
+    Parameters
+    ----------
+    nodes
+        Each after what it reads.
+    outputs
+        The values that are wanted.
+
+    Returns
+    -------
+    list of Node
+        All nodes that are left, in order.
+    """
+    if not any(isinstance(n.spec, View) and n.spec.kind in ("unslice", "concatenate")
+               for n in nodes):
+        return list(nodes)
+    search = _Search(nodes, set(outputs))
+    return live(search.run(), outputs)
+
+
+def is_roll(node: Node) -> bool:
+    """Whether a node is an array read through one window that wraps."""
+    return isinstance(node.spec, Map) and node.spec.function is COPY and \
+        node.spec.windows is not None and node.spec.windows.places[0].wraps
+
+
+class _Search:
+    def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
+        self.nodes, self.results = nodes, results
+        self.made: list[Node] = []
+        self.readers: dict[Value, list[Node]] = {}
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, Value):
+                    self.readers.setdefault(x, []).append(node)
+
+    def run(self) -> list[Node]:
+        """All nodes in order."""
+        for node in self.nodes:
+            if _is_sum(node) and not self._is_summand(node):
+                self._join(node)
+            if isinstance(node.spec, View) and node.spec.kind == "concatenate":
+                self._roll(node)
+            self.made.append(node)
+        return self.made
+
+    def _is_summand(self, node: Node) -> bool:
+        """Whether a sum is part of one other sum, and of nothing else."""
+        readers = self.readers.get(node.outputs[0], [])
+        return len(readers) == 1 and _is_sum(readers[0]) and \
+            node.outputs[0] not in self.results
+
+    def _terms(self, node: Node) -> list[Value]:
+        """The arrays that a sum adds, from the first."""
+        found: list[Value] = []
+        for x in node.inputs:
+            own = x.node is not None and _is_sum(x.node) and self._is_summand(x.node)
+            found += self._terms(x.node) if own else [x]
+        return found
+
+    def _join(self, node: Node) -> None:
+        """Make a sum of slices that fill an array their concatenation."""
+        terms = self._terms(node)
+        stored = [x for x in terms if _stored_along(x) is not None]
+        for axis in range(len(node.outputs[0].shape)):
+            parts = [x for x in stored if _stored_along(x) == axis]
+            pieces = self._pieces(node, parts, axis)
+            if pieces is None:
+                continue
+            rest = [x for x in terms if x not in parts]
+            spec, last = View("concatenate", (axis,)), node.outputs[0]
+            if not rest:
+                node.spec, node.inputs, node.asked = spec, tuple(pieces), None
+                return
+            joined = self._new(spec, pieces, last)
+            first = reduce(lambda a, b: self._new(node.spec, (a, b), last), rest)
+            node.inputs = first, joined
+            return
+
+    def _pieces(self, node: Node, parts: Sequence[Value], axis: int,
+                ) -> list[Value] | None:
+        """The slices along an axis, those of one place summed; None if one lacks."""
+        found: dict[tuple[int, int], list[Value]] = {}
+        for x in parts:
+            assert x.node is not None
+            start, stop, _ = x.node.spec.params[1][axis]
+            found.setdefault((start, stop), []).append(x.node.inputs[0])
+        ends, places = 0, sorted(found)
+        for start, stop in places:
+            if start != ends:
+                return None
+            ends = stop
+        if len(places) < 2 or ends != node.outputs[0].shape[axis]:
+            return None
+        return [reduce(lambda a, b: self._new(node.spec, (a, b), a), found[place])
+                for place in places]
+
+    def _new(self, spec: View | Map, inputs: Sequence[Value], like: Value) -> Value:
+        """The result of a new node, of another's shape and dtype."""
+        made = Node(spec, inputs, [(like.shape, like.type)], None)
+        self.made.append(made)
+        return made.outputs[0]
+
+    def _roll(self, node: Node) -> None:
+        """Make two parts of an array in the other order a window that wraps."""
+        (axis,) = node.spec.params
+        found = _turned(node, axis)
+        if found is None:
+            return
+        x, cut = found
+        box, origin = wrapped(tuple(-cut*(a == axis) for a in range(len(x.shape))),
+                              x.shape)
+        node.spec = Map(COPY, ("window",), (), Windows.of(
+            [Place(0, origin, True)], [box], x.shape))
+        node.inputs, node.asked = (x,), None
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether a node adds two arrays of its own shape and dtype."""
+    if not isinstance(node.spec, Map) or node.spec.kinds != ("element", "element"):
+        return False
+    function, (result,) = node.spec.function, node.outputs[:1]
+    body = function.body
+    alike = all(isinstance(x, Value) and not x.by_value and x.shape == result.shape
+                and x.type == result.type for x in node.inputs)
+    if not alike or len(body.statements) != 1:
+        return False
+    (added,) = body.statements
+    return isinstance(added, Let) and added.op == "add" and \
+        added.args == function.params and body.yields == added.results
+
+
+def _stored_along(x: Value) -> int | None:
+    """The only axis along which a slice is stored that is not all of it."""
+    if x.node is None or not isinstance(x.node.spec, View) or \
+            x.node.spec.kind != "unslice":
+        return None
+    shape, slices = x.node.spec.params
+    if any(step != 1 for _, _, step in slices) or 0 in x.node.inputs[0].shape:
+        return None
+    parts = [axis for axis, ((start, stop, _), n) in enumerate(zip(
+        slices, shape, strict=True)) if (start, stop) != (0, n)]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _turned(node: Node, axis: int) -> tuple[Value, int] | None:
+    """The array whose parts before and after `cut` are concatenated, after first."""
+    if len(node.inputs) != 2:
+        return None
+    makers = [x.node for x in node.inputs]
+    if any(m is None or not isinstance(m.spec, View) or m.spec.kind != "slice"
+           for m in makers) or makers[0].inputs != makers[1].inputs:
+        return None
+    (x,) = makers[0].inputs
+    if x.type != node.outputs[0].type or x.shape != node.outputs[0].shape:
+        return None
+    n, cut = x.shape[axis], makers[0].spec.params[axis][0]
+    after, before = (_part(x.shape, axis, *ends) for ends in ((cut, n), (0, cut)))
+    return (x, cut) if 0 < cut < n and [m.spec.params for m in makers] == [
+        after, before] else None
+
+
+def _part(shape: Shape, axis: int, start: int, stop: int,
+          ) -> tuple[tuple[int, int, int], ...]:
+    return tuple((start, stop, 1) if a == axis else (0, n, 1)
+                 for a, n in enumerate(shape))
