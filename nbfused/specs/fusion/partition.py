@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
+from math import prod
 from typing import Any
 
 from ...scalar.ir.clean import has_effects
@@ -152,8 +153,40 @@ class Partition:
         if any(v.shape != b.shape for v in outputs):
             return False
         demand = Demand(nodes, outputs, b.shape)
-        return demand.possible and len(demand.parameters) <= _WINDOWS and \
-            demand.weight <= _STATEMENTS
+        return _is_short(demand) and (
+            all(demand.root in demand.contexts[n] for n in a.nodes)
+            or self._saves_arrays(a, b, outputs))
+
+    def _saves_arrays(self, a: Group, b: Group, outputs: Sequence[Value]) -> bool:
+        """Whether fewer arrays go to memory and back where `a` is read, elsewhere.
+
+        What another launch has to store for that counts twice, unless all that `b`
+        needs is short enough to be computed at its points.
+        """
+        read = {x for n in a.nodes for x in n.inputs if isinstance(x, Value)
+                and 2*prod(x.shape) > prod(b.shape)}
+        arrays = sum(1 if self._is_there(x) else 2 for x in read
+                     if x.node is None or self.group[x.node] not in (a, b))
+        saved = sum(1 if self._is_there(x) else 2 for n in a.nodes for x in n.outputs)
+        return arrays <= saved or _is_short(Demand(
+            self.ordered(self._behind(a, b)), [
+                v for v in outputs if v.node is not None and self.group[v.node] is b],
+            b.shape))
+
+    def _is_there(self, x: Value) -> bool:
+        """Whether an array is stored anyway."""
+        return x.node is None or x in self.results or \
+            self.group[x.node].kind != "map"
+
+    def _behind(self, *groups: Group) -> set[Node]:
+        """The Maps of groups, and those that they need."""
+        found = {n for group in groups for n in group.nodes}
+        stack = list(found)
+        while stack:
+            before = {n for n in stack.pop().sources if self.group[n].kind == "map"}
+            stack += before - found
+            found |= before
+        return found
 
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
@@ -243,10 +276,20 @@ class Partition:
             placed[self.group[node]] = None
 
     def _beside(self, node: Node, others: Iterable[Group]) -> Group | None:
-        """A Map of the same shape that can store the results of `node`, too."""
+        """A Map of the same shape that can store the results of `node`, too.
+
+        Of several the one that reads most of what the node does.  Beside windows an
+        element is computed only with what it shares its parts with, or of what is
+        stored anyway.
+        """
         group = self.group[node]
-        return next((o for o in others if o is not group and o.kind == "map"
-                     and o.shape == group.shape and self.takes(o, node)
+        there = has_windows([node]) or all(map(self._is_there, group.reads))
+        alike = sorted((o for o in dict.fromkeys(others) if o is not group
+                        and o.kind == "map" and o.shape == group.shape
+                        and (there or not o.reads.isdisjoint(group.reads)
+                             or not has_windows(o.nodes))),
+                       key=lambda o: -len(o.reads & group.reads))
+        return next((o for o in alike if self.takes(o, node)
                      and self.may_merge(group, o)
                      and self._windows_fit(group, o)), None)
 
@@ -328,6 +371,12 @@ class Partition:
         posts = [n for n in nodes if n in group.posts]
         maps = [n for n in nodes if n not in group.posts and n not in reduces]
         return fuse_reduces(maps, reduces, posts, self.stored(group), name)
+
+
+def _is_short(demand: Demand) -> bool:
+    """Whether a launch with windows is one that compiles soon and has few arguments."""
+    return demand.possible and len(demand.parameters) <= _WINDOWS and \
+        demand.weight <= _STATEMENTS
 
 
 def _fits_rows(group: Group, extent: Shape) -> bool:
