@@ -21,6 +21,7 @@ from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
 from .tile_pairs import PairTileText, in_pairs
+from .wide_windows import Wide, WideWindowText, wide_in
 from .windows import WindowText, columns_for
 
 __all__ = ["build_map"]
@@ -54,6 +55,7 @@ class MapLauncher:
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH
         self._windows: dict[int, WindowText] = {}
+        self._wide: dict[Wide, WideWindowText] = {}
         self._programs: Programs[tuple[MapText, str], Program] = Programs(
             Program, lambda how: how[0].kernel(how[1]))
 
@@ -75,10 +77,7 @@ class MapLauncher:
 
     def _text(self, call: Call, where: Device) -> MapText:
         if self._of[1].inner:
-            columns = columns_for(call)
-            if columns not in self._windows:
-                self._windows[columns] = window_text(*self._of, columns)
-            return self._windows[columns]
+            return self._with_windows(call)
         text = self._vector
         if self._without is not None and self._short and len(call.shape) > 1:
             return self._rows(call)
@@ -88,6 +87,18 @@ class MapLauncher:
             size = prod(call.shape).bit_length()  # the best is much the same for it
             return self._tuner((size, self._is_near(call)), call, where, self._outputs)
         return self._strided(call)
+
+    def _with_windows(self, call: Call) -> WindowText:
+        """The kernel with windows, of neighbouring columns if accesses are whole."""
+        columns = columns_for(call)
+        if columns not in self._windows:
+            self._windows[columns] = window_text(*self._of, columns)
+        wide = wide_in(self._windows[columns], call)
+        if wide is None:
+            return self._windows[columns]
+        if wide not in self._wide:
+            self._wide[wide] = WideWindowText(*self._of, threads=THREADS, wide=wide)
+        return self._wide[wide]
 
     def _single(self, call: Call) -> MapText:
         """Dense results; elements one by one; or rows, where places take longer."""

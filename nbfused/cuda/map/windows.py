@@ -38,6 +38,11 @@ def columns_for(call: Call) -> int:
 class WindowText(MapText):
     """Writes the kernel of a Map with windows.
 
+    Attributes
+    ----------
+    each
+        Neighbouring columns of one thread.
+
     Parameters
     ----------
     name, typed, signature, threads
@@ -46,10 +51,13 @@ class WindowText(MapText):
         Of a block; its other threads have further rows.
     """
 
+    each = 1
+
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
                  threads: int, columns: int) -> None:
         super().__init__(name, typed, signature, vector=False, threads=threads)
-        self.columns, self.lanes = columns, threads // columns
+        self.columns = min(columns, threads)
+        self.lanes = threads // self.columns
         self.rows = affordable(typed.function, _ROWS) if self.rank > 1 else 1
         self.name = f"{self.name}_windows"
 
@@ -58,7 +66,8 @@ class WindowText(MapText):
 
     def blocks(self, shape: Sequence[int]) -> int:
         """Number of blocks for so many points."""
-        columns = -(-shape[-1] // (self.columns if self.rank > 1 else self.threads))
+        across = self.columns*self.each if self.rank > 1 else self.threads
+        columns = -(-shape[-1] // across)
         rows = -(-shape[-2] // (self.rows*self.lanes)) if self.rank > 1 else 1
         return int(prod(shape[:-2]))*rows*columns
 
@@ -74,11 +83,13 @@ class WindowText(MapText):
                 self._row(out, "", "i64(0)")
             return
         rows, lane = self.extents[-2], "i64(cuda.threadIdx.x)"
-        out(f"across = divide({last} + {self.columns - 1}, i64({self.columns}))",
+        width = self.columns*self.each
+        out(f"across = divide({last} + {width - 1}, i64({width}))",
             f"down = divide({rows} + {self.rows*self.lanes - 1}, "
             f"i64({self.rows*self.lanes}))",
             "tile = i64(cuda.blockIdx.x)", "q = divide(tile, across)",
-            f"j = (tile - q*across)*{self.columns} + ({lane} & {self.columns - 1})",
+            f"j = ((tile - q*across)*{self.columns} + ({lane} & {self.columns - 1}))*"
+            f"{self.each}",
             "outer = divide(q, down)",
             f"i = (q - outer*down)*{self.rows*self.lanes} + "
             f"divide({lane}, i64({self.columns}))")
@@ -90,29 +101,43 @@ class WindowText(MapText):
             rest = f"o{d}"
         if self.rank > 2:
             coordinates.append((0, rest))
-        self._fixed(out, coordinates)
-        with out.block(f"if j < {last}:"):
-            self._rows(out, rows)
+        self._columns(out, coordinates)
 
-    def _fixed(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
-        """Offsets and boxes, as far as all rows of a thread have them in common."""
+    def _columns(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
+        """All that a thread does, which knows the outer coordinates."""
+        self._fixed(out, coordinates)
+        with out.block(f"if j < {self.extents[-1]}:"):
+            self._rows(out, self.extents[-2])
+
+    def _fixed(self, out: Source, coordinates: Sequence[tuple[int, str]],
+               j: str = "j") -> None:
+        """Offsets and boxes, as far as all rows of a column have them in common."""
+        last = self.rank - 1
+        self._offsets(out, coordinates, j)
+        for o, k in self._around():
+            if o.code != "0":
+                each = f"*{o.stride(last)}"*(o.code == "s")
+                out(f"at{o.at} += {self._turn(k, last, j)}{each}")
+        for k in self.boxes:
+            if not self.typed.wraps[k]:
+                out(f"there{k} = " + self._between(k, [*coordinates, (last, j)]))
+
+    def _between(self, k: int, coordinates: Sequence[tuple[int, str]]) -> str:
+        """Whether coordinates are in a box."""
+        return " and ".join(f"b{k}_l{d} <= {c} and {c} < b{k}_h{d}"
+                            for d, c in coordinates)
+
+    def _offsets(self, out: Source, coordinates: Sequence[tuple[int, str]],
+                 j: str) -> None:
+        """Offsets of a column that is inside of the boxes of windows that wrap."""
         last = self.rank - 1
         for o in self.looped:
             terms = [f"{c}*{o.stride(d)}" for d, c in coordinates]
-            terms += ["j"] if o.code == "1" else [f"j*{o.stride(last)}"]*(o.code == "s")
+            terms += [j] if o.code == "1" else [f"{j}*{o.stride(last)}"]*(o.code == "s")
             out(f"at{o.at} = {' + '.join(terms) or 'i64(0)'}")
         for o, k in self._around():
             for d, c in coordinates:
                 out(f"at{o.at} += {self._turn(k, d, c)}*{o.stride(d)}")
-            if o.code != "0":
-                each = f"*{o.stride(last)}"*(o.code == "s")
-                out(f"at{o.at} += {self._turn(k, last, 'j')}{each}")
-        for k in self.boxes:
-            if self.typed.wraps[k]:
-                continue
-            out(f"there{k} = " + " and ".join(
-                f"b{k}_l{d} <= {c} and {c} < b{k}_h{d}"
-                for d, c in [*coordinates, (last, "j")]))
 
     def _around(self) -> list[tuple[Operand, int]]:
         """The operands whose windows wrap, and the numbers of their boxes."""
@@ -191,7 +216,7 @@ class WindowText(MapText):
         self._store(out, "e_", loads, self._stored_at(place))
 
     def _stored_at(self, place: str) -> list[str]:
-        """Where the results are stored in a row, which is named before a stride."""
+        """The places of results in a row, which is named before a stride."""
         row = self.rank - 2
         return [f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
                 for o in self.results]

@@ -155,6 +155,28 @@ def lent() -> None:
             np.testing.assert_allclose(f, pair[2], rtol=1e-4, atol=1e-4)
 
 
+def moved(x, y):
+    """Slices that are stored, rolls over every axis, a stencil of a roll."""
+    made = x.copy()
+    made[..., 1:-1, 2:-1] = np.roll(x, 1, -1)[..., 2:, 2:-1] * x[..., :-2, 3:] + y
+    around = sum(np.roll(x, by, axis) * (axis + 2) for by in (1, -3)
+                 for axis in range(x.ndim))
+    return made, np.where(made > 0, around, np.roll(np.roll(made, 2, 0), 1, -1))
+
+
+def windows() -> None:
+    """Windows in kernels of one column a thread, and of neighbours."""
+    for shape in ((11, 136), (9, 133), (3, 5, 132), (2, 21), (150,)):
+        for dtype, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
+            x = RNG.normal(size=shape).astype(dtype)
+            program = moved if len(shape) > 1 else (
+                lambda x, y: x * np.roll(x, -5) + np.roll(x, 1) * y)
+            expected = program(x, 0.5)
+            with nf.use_backend(simulated.simulate()):
+                found = nf.fuse(program)(x, 0.5)
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
 def check(name) -> None:
     """Compare a fused function with its own values, in two dtypes."""
     function = FUNCTIONS[name]
@@ -174,7 +196,7 @@ def check(name) -> None:
 
 #: What a command names: functions, and whole steps as sequences of launches.
 PROGRAMS = {**{name: partial(check, name) for name in FUNCTIONS},
-            "steps": steps, "lent": lent}
+            "steps": steps, "lent": lent, "windows": windows}
 
 
 def main(names) -> None:

@@ -43,10 +43,10 @@ def test_every_skeleton(given):
 
 
 FUSED = [("elements", "row"), ("map", "sum", "several", "columns", "loss", "product"),
-         ("rows and maps", "joined", "steps", "lent")]
+         ("rows and maps", "joined", "steps", "lent"), ("windows",)]
 
 
-@pytest.mark.parametrize("given", sampled(FUSED, FUSED[0]), ids="+".join)
+@pytest.mark.parametrize("given", sampled(FUSED, FUSED[0], FUSED[2]), ids="+".join)
 def test_fused_functions(given):
     assert "kernels agree" in simulate(*given, program="simulate_fused")
 
