@@ -25,9 +25,13 @@ _AHEAD = 64
 
 
 class Wide(NamedTuple):
-    """Operands that are loaded or stored whole, by number, and columns of a thread."""
+    """The operands of whole accesses, by number, and those with a result's strides.
+
+    The latter have one offset in common, where 64 bits for each take most registers.
+    """
 
     operands: tuple[int, ...]
+    alike: tuple[int, ...]
     width: int
 
 
@@ -44,7 +48,11 @@ def wide_in(text: WindowText, call: Call) -> Wide | None:
         return None
     outer = range(text.rank - 1)
     aligned = tuple([o.at for o in unit if are_aligned(call, [o], width, outer)])
-    return Wide(aligned, width) if {o.at for o in text.results} <= {*aligned} else None
+    if not {o.at for o in text.results} <= {*aligned}:
+        return None
+    strides = call.strides[text.results[0].at]
+    return Wide(aligned, tuple([o.at for o in unit if call.strides[o.at] == strides]),
+                width)
 
 
 class WideWindowText(WindowText):
@@ -62,6 +70,7 @@ class WideWindowText(WindowText):
                  threads: int, wide: Wide) -> None:
         super().__init__(name, typed, signature, threads=threads, columns=_SIDE)
         self.whole, self.each = {*wide.operands}, wide.width
+        self._wide = wide
         rows = max(1, _AHEAD // (self.each*len(self.loaded_windows)))
         self.rows = affordable(typed.function, self.each*rows) // self.each or 1
         self.name = f"{self.name}_wide"
@@ -72,6 +81,9 @@ class WideWindowText(WindowText):
         return [o for o in self.inputs if o.code != "0"]
 
     def _columns(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
+        # Outer coordinates of windows that wrap may turn.
+        self.alike = {*self._wide.alike} - {
+            o.at for o, _ in self._around() if self.rank > 2}
         last, rows = self.extents[-1], self.extents[-2]
         end = f"i + {(self.rows - 1)*self.lanes}"
         usual = [self._is_there(k, end, coordinates) for k in self.boxes]
@@ -110,8 +122,9 @@ class WideWindowText(WindowText):
         row, rows = self.rank - 2, []
         inside = {p: str(self.typed.inner[k]) for p, k in self.typed.box_of.items()}
         for o in self.looped:
-            out(f"row{o.at} = at{o.at} + i*{o.stride(row)}",
-                f"next{o.at} = {self.lanes}*{o.stride(row)}")
+            if o.at not in self.alike or o is self.results[0]:
+                out(f"row{o.at} = at{o.at} + i*{o.stride(row)}",
+                    f"next{o.at} = {self.lanes}*{o.stride(row)}")
         for k in range(self.rows):
             rows.append({p: self._elements(out, o, k) for p, o in self.loaded
                          if inside.get(p) != "False"})
@@ -123,12 +136,16 @@ class WideWindowText(WindowText):
                 for e in range(self.each)]
             for r, o in enumerate(self.results):
                 parts = ", ".join(v[r] for v in values)
-                out(f"store{self.each}({o.pointer}, row{o.at} + {k}*next{o.at}, "
-                    f"({parts},))")
+                out(f"store{self.each}({o.pointer}, {self._at_row(o, k)}, ({parts},))")
+
+    def _at_row(self, o: Operand, k: int) -> str:
+        """The place of the first of a thread's columns in one of its rows."""
+        at = self.results[0].at if o.at in self.alike else o.at
+        return f"row{at} + {k}*next{at}"
 
     def _elements(self, out: Source, o: Operand, k: int) -> list[str]:
         """Load an input's elements in row `k` of a thread; their texts."""
-        at = f"row{o.at} + {k}*next{o.at}"
+        at = self._at_row(o, k)
         if o.code == "0":
             out(f"x{o.at}_{k} = {o.pointer}[{at}]")
             return [decoded(o.dtype, f"x{o.at}_{k}")]*self.each
