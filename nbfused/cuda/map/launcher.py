@@ -11,7 +11,7 @@ from ..runtime.binding import Bindable
 from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
-from ..text.hints import bytes_read, map_hint
+from ..text.hints import bytes_read, bytes_spanned, map_hint
 from ..text.source import affordable, is_near
 from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
@@ -65,15 +65,17 @@ class MapLauncher:
         self._launch(self._text(call, where), call, where)
 
     def _launch(self, text: MapText, call: Call, where: Device) -> None:
-        program = self._programs[text, self._hint(call, where) if text.vector else ""]
+        program = self._programs[text, self._hint(text, call, where)]
         program.launch(where, call.stream, text.blocks(call.shape), text.values(call))
 
     def _load(self, text: MapText, where: Device) -> None:
         self._programs[text, ""].function(where)
 
-    def _hint(self, call: Call, where: Device) -> str:
-        read = bytes_read(call, self._general.loaded_operands)
-        return map_hint(read, where)
+    def _hint(self, text: MapText, call: Call, where: Device) -> str:
+        if isinstance(text, WideWindowText):
+            return map_hint(bytes_spanned(call, text.inputs), where)
+        return map_hint(bytes_read(call, self._general.loaded_operands),
+                        where) if text.vector else ""
 
     def _text(self, call: Call, where: Device) -> MapText:
         if self._of[1].inner:

@@ -151,9 +151,9 @@ class WideWindowText(WindowText):
             return [decoded(o.dtype, f"x{o.at}_{k}")]*self.each
         names = [f"x{o.at}_{k}_{e}" for e in range(self.each)]
         if o.at in self.whole:
-            out(f"{', '.join(names)}, = {loaded_text(o, self.each, at, '')}")
+            out(f"{', '.join(names)}, = {loaded_text(o, self.each, at, self.hint)}")
         else:
             step = f"*{o.stride(self.rank - 1)}"*(o.code == "s")
-            out(*(f"{name} = {o.pointer}[{at} + {e}{step}]"
+            out(*(f"{name}, = {loaded_text(o, 1, f'{at} + {e}{step}', self.hint)}"
                   for e, name in enumerate(names)))
         return [decoded(o.dtype, name) for name in names]

@@ -14,7 +14,7 @@ from ...backend import Call
 from ...gpu.operands import Operand
 from ..runtime.driver import Device
 
-__all__ = ["bytes_read", "loaded_text", "map_hint", "reduce_hint"]
+__all__ = ["bytes_read", "bytes_spanned", "loaded_text", "map_hint", "reduce_hint"]
 
 #: A Map that reads more than so many times the second cache: what was read is the last
 #: to leave it, so results do sooner.  Less of them is left for the next call, which
@@ -43,6 +43,24 @@ def bytes_read(call: Call, operands: Iterable[Operand]) -> int:
     return sum(o.dtype.itemsize*prod([
         n for n, stride in zip(call.shape, call.strides[o.at], strict=True) if stride])
         for o in operands)
+
+
+def bytes_spanned(call: Call, operands: Iterable[Operand]) -> int:
+    """Number of bytes from first to last of what `operands` read, which may overlap."""
+    total = end = 0
+    for first, last in sorted(_span(call, o) for o in operands):
+        total += max(0, last - max(first, end))
+        end = max(end, last)
+    return total
+
+
+def _span(call: Call, o: Operand) -> tuple[int, int]:
+    """The addresses of the first byte of an operand, and after its last."""
+    steps = [(n - 1)*stride for n, stride in zip(call.shape, call.strides[o.at],
+                                                 strict=True)]
+    first, last = (sum(s for s in steps if (s > 0) == up) for up in (False, True))
+    size = o.dtype.itemsize
+    return call.pointers[o.at] + size*first, call.pointers[o.at] + size*(last + 1)
 
 
 def loaded_text(operand: Operand, width: int, at: str, hint: str) -> str:
