@@ -150,6 +150,9 @@ class Map(Spec):
         assert windows is not None
         assert windows.extent is not None
         kinds = [(k, n) for k, n in self.parameters if k in ("element", "window")]
+        for (shape, _), (kind, name) in zip(operands, kinds, strict=True):
+            if kind == "window":
+                windows.check(shape, places[name], f"'{name}'")
         extent = broadcast_shapes(
             [windows.extent, *(shape for (shape, _), (k, _) in zip(
                 operands, kinds, strict=True) if k == "element")],
