@@ -265,10 +265,12 @@ class Expected:
         return bool(right)
 
 
-def _ways(program: Program, device: str, both: bool) -> Iterator[tuple[str, Run]]:
+def _ways(program: Program, device: str, both: bool,
+          wanted: Sequence[str]) -> Iterator[tuple[str, Run]]:
     """The ways that are there and right."""
     expected = Expected(program, both)
-    for name, (make, where) in WAYS.items():
+    for name in wanted:
+        make, where = WAYS[name]
         if device not in where.split():
             continue
         try:
@@ -285,9 +287,10 @@ def _ways(program: Program, device: str, both: bool) -> Iterator[tuple[str, Run]
             print(f"  {name}: WRONG")
 
 
-def measure(program: Program, device: str, both: bool) -> dict[str, float]:
+def measure(program: Program, device: str, both: bool,
+            wanted: Sequence[str] = tuple(WAYS)) -> dict[str, float]:
     """Microseconds a run, by way: the median of turns."""
-    runs = dict(_ways(program, device, both))
+    runs = dict(_ways(program, device, both, wanted))
     timer = clock(device)
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(TURNS):
@@ -302,6 +305,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                                      description=__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--only", default="", help="programs with this in their names")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args(argv)
     found = {}
@@ -311,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if given.only not in name:
                 continue
             print(name)
-            times = found[name] = measure(program, given.device, both)
+            times = found[name] = measure(program, given.device, both, given.ways)
             for way, value in sorted(times.items(), key=lambda item: item[1]):
                 print(f"  {way:16} {value:10.1f} us   nbfused is "
                       f"{value / times.get('nbfused', value):5.2f} x as fast")
