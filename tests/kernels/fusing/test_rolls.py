@@ -67,7 +67,8 @@ def test_compiled_kernels_of_every_axis(shape):
 def test_rolls_in_turn_are_one_and_back_is_nothing():
     fused = nf.fuse(lambda x: np.roll(np.roll(np.exp(x), 2, 1), -1, 1) - np.roll(
         np.roll(x, 3, 0), -3, 0))
-    np.testing.assert_allclose(fused(X), np.roll(np.exp(X), 1, 1) - X, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(fused(X), np.roll(np.exp(X), 1, 1) - X, rtol=1e-13,
+                               atol=1e-14)
     (launch,) = fused.explain(X)
     assert launch.bytes == 2 * X.nbytes
 
