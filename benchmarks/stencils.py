@@ -176,6 +176,8 @@ def _torch(program: Program, device: str, both: bool, compiled: bool) -> Run:
     def forward(*arrays: Any) -> Any:
         return program.function(library, *arrays)
 
+    if compiled:
+        torch.compiler.reset()  # it gives up what it has compiled for eight programs
     call = torch.compile(forward) if compiled else forward
     if not both:
         return lambda: call(*arrays)

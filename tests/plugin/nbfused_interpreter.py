@@ -83,7 +83,7 @@ def window(pointer: int, box: Any, strides: Any, dtype: Any, shape: Any) -> np.n
 
 def around(pointer: int, box: Any, strides: Any, dtype: Any, shape: Any) -> np.ndarray:
     """An input that comes from its other end outside of a box."""
-    moved = [low if low else high - n for (low, high), n in zip(box, shape, strict=True)]
+    moved = [low or high - n for (low, high), n in zip(box, shape, strict=True)]
     first = sum(by*s for by, s in zip(moved, strides, strict=True))
     whole = view(pointer + first*np.dtype(dtype).itemsize, shape, strides, dtype)
     return np.roll(whole, moved, range(len(shape)))

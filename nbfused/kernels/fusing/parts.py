@@ -15,7 +15,7 @@ from ...ops.assignment import with_slice
 from ...registry.operations import OPS
 from ...specs import View
 from ...specs.base import Shape
-from ...specs.fusion.rearranged import is_alignment
+from ...specs.fusion.slicing.rearranged import is_alignment
 
 if TYPE_CHECKING:
     from .symbols.arrays import Symbol

@@ -19,7 +19,7 @@ from ...scalar.typing.python_numbers import plain_number
 from ...specs import Map, Reduce, Row, View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Value
-from ...specs.fusion.rearranged import is_alignment
+from ...specs.fusion.slicing.rearranged import is_alignment
 from .outside.host_arrays import HostArray
 from .parts import made_of, overwritten
 from .program import data_of, memory_of

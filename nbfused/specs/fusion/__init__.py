@@ -4,8 +4,7 @@
 and `factors` simplify; `row_joins` joins Rows and what follows them, and
 `element_joins` Maps and sums of what these read; `epilogues` joins a product and what
 follows it; `graph` is a whole program, `partition` divides it into launches, whose
-`order` is free but for what they read.  `rolls` finds rolls and joins among slices,
-`slices` gives these a form in which Maps merge with them (`rearranged`),
-`window_algebra` merges those; `moved_factors`
-moves work from a product to an earlier one.
+`order` is free but for what they read.  The package `slicing` gives slices,
+joins and rolls a form in which Maps merge with them; `moved_factors` moves work from a
+product to an earlier one.
 """

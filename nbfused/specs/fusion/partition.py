@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from math import prod
 from typing import Any
 
 from ...scalar.ir.clean import has_effects
@@ -27,20 +26,18 @@ from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .element_joins import join_elements
 from .graph import Launch, Node, Value, live, operands
 from .moved_factors import move_factors
-from .rolls import find_rolls
 from .row_algebra import fuse_rows, row_kind
 from .row_joins import join_rows, joins_row
-from .slices import lower_slices
-from .window_algebra import Demand, fuse_windows, has_windows
+from .slicing.contexts import fuse_windows, has_windows
+from .slicing.joins import is_there, windows_fit
+from .slicing.lowering import lower_slices
+from .slicing.rolls import find_rolls
 
 __all__ = ["READS", "partition"]
 
 #: Arrays and numbers that a launch reads, values that it stores, and bytes of their
 #: pointers and strides: a GPU takes 4 KiB of arguments.
 READS, _STORES, _BYTES = 64, 16, 3072
-#: The same where parts of arrays are read through windows, several of one array; and
-#: the statements of such a launch, as what is read through several is computed twice.
-_WINDOWS, _STATEMENTS = 64, 1500
 #: The most columns of a row; a block of a GPU works on each.
 _COLUMNS = 1 << 15
 
@@ -140,54 +137,6 @@ class Partition:
         apart = a not in self.successors(b) and b not in self.successors(a)
         return apart and self.may_merge(a, b)
 
-    def _windows_fit(self, a: Group, b: Group) -> bool:
-        """Whether the launch of both is short enough, if there are windows in it."""
-        nodes = self.ordered([*a.nodes, *b.nodes])
-        if b.kind != "map" or a.kind != "map" or not has_windows(nodes):
-            return not has_windows(a.nodes) or a is b
-        if any(not {"index", "size", "raw"}.isdisjoint(n.spec.kinds) for n in nodes):
-            return False
-        inside = set(nodes)
-        outputs = [v for n in nodes for v in n.outputs if v in self.results or any(
-            r not in inside for r in self.readers[n] if v in r.inputs)]
-        if any(v.shape != b.shape for v in outputs):
-            return False
-        demand = Demand(nodes, outputs, b.shape)
-        return _is_short(demand) and (
-            all(demand.root in demand.contexts[n] for n in a.nodes)
-            or self._saves_arrays(a, b, outputs))
-
-    def _saves_arrays(self, a: Group, b: Group, outputs: Sequence[Value]) -> bool:
-        """Whether fewer arrays go to memory and back where `a` is read, elsewhere.
-
-        What another launch has to store for that counts twice, unless all that `b`
-        needs is short enough to be computed at its points.
-        """
-        read = {x for n in a.nodes for x in n.inputs if isinstance(x, Value)
-                and 2*prod(x.shape) > prod(b.shape)}
-        arrays = sum(1 if self._is_there(x) else 2 for x in read
-                     if x.node is None or self.group[x.node] not in (a, b))
-        saved = sum(1 if self._is_there(x) else 2 for n in a.nodes for x in n.outputs)
-        return arrays <= saved or _is_short(Demand(
-            self.ordered(self._behind(a, b)), [
-                v for v in outputs if v.node is not None and self.group[v.node] is b],
-            b.shape))
-
-    def _is_there(self, x: Value) -> bool:
-        """Whether an array is stored anyway."""
-        return x.node is None or x in self.results or \
-            self.group[x.node].kind != "map"
-
-    def _behind(self, *groups: Group) -> set[Node]:
-        """The Maps of groups, and those that they need."""
-        found = {n for group in groups for n in group.nodes}
-        stack = list(found)
-        while stack:
-            before = {n for n in stack.pop().sources if self.group[n].kind == "map"}
-            stack += before - found
-            found |= before
-        return found
-
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
         b.reads = self._reads(a, b)
@@ -269,7 +218,7 @@ class Partition:
             target = next(iter(readers)) if single else None
             if target is None or not self.takes(target, node) or \
                     not self._may_read(self.group[node], target) or \
-                    not self._windows_fit(self.group[node], target):
+                    not windows_fit(self, self.group[node], target):
                 target = self._beside(node, [*readers, *placed])
             if target is not None:
                 self.merge(self.group[node], target)
@@ -283,7 +232,7 @@ class Partition:
         stored anyway.
         """
         group = self.group[node]
-        there = has_windows([node]) or all(map(self._is_there, group.reads))
+        there = has_windows([node]) or all(is_there(self, x) for x in group.reads)
         alike = sorted((o for o in dict.fromkeys(others) if o is not group
                         and o.kind == "map" and o.shape == group.shape
                         and (there or not o.reads.isdisjoint(group.reads)
@@ -291,7 +240,27 @@ class Partition:
                        key=lambda o: -len(o.reads & group.reads))
         return next((o for o in alike if self.takes(o, node)
                      and self.may_merge(group, o)
-                     and self._windows_fit(group, o)), None)
+                     and windows_fit(self, group, o)), None)
+
+    def join_windows(self) -> None:
+        """Launches with windows that read the same arrays, or one the other's elements.
+
+        What they share is known when all their Maps are placed.
+        """
+        groups = [g for g in dict.fromkeys(self.group.values())
+                  if g.kind == "map" and has_windows(g.nodes)]
+        for k, a in enumerate(groups):
+            target = next((b for b in groups[k + 1:] if self._may_join(a, b)), None)
+            if target is not None:
+                self.merge(a, target)
+
+    def _may_join(self, a: Group, b: Group) -> bool:
+        after = b in self.successors(a)
+        return a.shape == b.shape and a not in self.successors(b) and (
+            after or not a.reads.isdisjoint(b.reads)) and all(
+                self.takes(b, n) for n in a.nodes if any(
+                    self.group[r] is b for r in self.readers[n])) and \
+            self.may_merge(a, b) and windows_fit(self, a, b)
 
     def takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""
@@ -373,12 +342,6 @@ class Partition:
         return fuse_reduces(maps, reduces, posts, self.stored(group), name)
 
 
-def _is_short(demand: Demand) -> bool:
-    """Whether a launch with windows is one that compiles soon and has few arguments."""
-    return demand.possible and len(demand.parameters) <= _WINDOWS and \
-        demand.weight <= _STATEMENTS
-
-
 def _fits_rows(group: Group, extent: Shape) -> bool:
     """Whether a group can be part of a row over the last axis of `extent`."""
     if group.shape != extent or len(extent) < 2 or extent[-1] > _COLUMNS:
@@ -427,6 +390,7 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()
+    parts.join_windows()
     parts.join_rows()
     join_elements(parts, stores or {})
     launches = join_rows(parts.launches(name), outputs, stores or {})

@@ -10,7 +10,7 @@ from nbfused.dispatch import execute
 from nbfused.errors import ShapeError
 from nbfused.kernels.fusing.plans.plan import Plan
 from nbfused.specs import Map
-from nbfused.specs.fusion.rolls import COPY
+from nbfused.specs.fusion.slicing.rolls import COPY
 from nbfused.specs.windows import Place, Windows, wrapped
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings("ignore:fuse")]
@@ -185,6 +185,10 @@ def test_pieces_in_a_concatenation_have_no_memory_of_their_own():
     lambda x: (lambda a: np.stack([a, a + 1])[1] * np.stack([a, a + 1])[0])(long(x)),
     lambda x: (lambda a: np.stack([long(a) @ a.T, long(a.T[:6, :6] * 1)]))(long(x)),
     lambda x: (lambda a: long(np.concatenate([a, np.sin(a)])) * 2)(long(x)),
+    lambda x: (lambda s: s[1] * s[0][::-1] + s[::-1][0])(
+        np.stack([long(x), long(x) * 2])),
+    lambda x: (lambda s: s[7::-3] * s[4:10:2] + s[11:5:-2])(
+        np.concatenate([long(x), long(x) * 2])),
     lambda x: (lambda a: np.concatenate([np.concatenate([a, long(a)]), a[:1]]))(
         long(x)),
     lambda x: (lambda a: np.stack([a[1:-1, 1:-1], a[2:, 1:-1] * 2, a[:-2, 2:]]))(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..base import Shape
-from ..view import View
-from ..windows import Box, moved_box
-from .graph import Value
+from ...base import Shape
+from ...view import View
+from ...windows import Box, moved_box
+from ..graph import Value
 
 __all__ = ["Rearranged", "is_alignment"]
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...scalar.ir.build import Builder
-from ...scalar.ir.clean import clean
-from ...scalar.ir.nodes import Block, Function, Let, Literal, literal, walk
-from ...scalar.ir.nodes import Value as Scalar
-from ...scalar.typing.types import compute_dtype
-from ..base import Shape
-from ..map import Map
-from ..shapes import broadcast_shapes
-from ..vjp.functions import trim
-from ..windows import (
+from ....scalar.ir.build import Builder
+from ....scalar.ir.clean import clean
+from ....scalar.ir.nodes import Block, Function, Let, Literal, literal, walk
+from ....scalar.ir.nodes import Value as Scalar
+from ....scalar.typing.types import compute_dtype
+from ...base import Shape
+from ...map import Map
+from ...shapes import broadcast_shapes
+from ...vjp.functions import trim
+from ...windows import (
     Box,
     Place,
     Windows,
@@ -31,8 +31,8 @@ from ..windows import (
     whole,
     wrapped,
 )
-from .algebra import constant, dtype_of_value
-from .graph import Launch, Node, Value
+from ..algebra import constant, dtype_of_value
+from ..graph import Launch, Node, Value
 
 __all__ = ["Context", "Demand", "fuse_windows", "has_windows"]
 

@@ -3,6 +3,7 @@
 The cotangent of an array that is read slice by slice is a sum of arrays of zeros, each
 with a slice stored: where the slices fill the array it is their concatenation.  A
 concatenation of the two parts of an array in the other order is a window that wraps.
+A slice of a single piece of a concatenation is one of the piece.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ...scalar.ir.nodes import Block, Function, Let
-from ..base import Shape
-from ..map import Map
-from ..view import View
-from ..windows import Place, Windows, wrapped
-from .graph import Node, Value, live
+from ....scalar.ir.nodes import Block, Function, Let
+from ...base import Shape
+from ...map import Map
+from ...view import View
+from ...windows import Place, Windows, wrapped
+from ..graph import Node, Value, live
 
 __all__ = ["COPY", "find_rolls", "is_roll"]
 
@@ -65,8 +66,11 @@ class _Search:
         for node in self.nodes:
             if _is_sum(node) and not self._is_summand(node):
                 self._join(node)
-            if isinstance(node.spec, View) and node.spec.kind == "concatenate":
-                self._roll(node)
+            match node.spec:
+                case View(kind="concatenate"):
+                    self._roll(node)
+                case View(kind="slice"):
+                    self._take(node)
             self.made.append(node)
         return self.made
 
@@ -139,6 +143,28 @@ class _Search:
         node.spec = Map(COPY, ("window",), (), Windows.of(
             [Place(0, origin, True)], [box], x.shape))
         node.inputs, node.asked = (x,), None
+
+
+    def _take(self, node: Node) -> None:
+        """Read a slice of a piece from the piece."""
+        whole = node.inputs[0].node
+        if whole is None or not isinstance(whole.spec, View) or \
+                whole.spec.kind != "concatenate" or 0 in node.outputs[0].shape:
+            return
+        (axis,), slices, start = whole.spec.params, node.spec.params, 0
+        places = range(*slices[axis])
+        first, last = min(places), max(places)
+        for x in whole.inputs:
+            stop = start + x.shape[axis]
+            if start <= first and last < stop and x.type == whole.outputs[0].type:
+                begin, step = places[0] - start, slices[axis][2]
+                end = begin + step*len(places)
+                node.spec = View("slice", tuple(
+                    (begin, max(end, -1), step) if a == axis else one
+                    for a, one in enumerate(slices)))
+                node.inputs = (x,)
+                return
+            start = stop
 
 
 def _is_sum(node: Node) -> bool:
