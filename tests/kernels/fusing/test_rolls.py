@@ -174,6 +174,7 @@ def test_pieces_in_a_concatenation_have_no_memory_of_their_own():
     assert isinstance(plan, Plan)
     assert len(plan.steps) == 1
     assert plan.arena == 0
+    assert fused.explain(X).peak_bytes == 0
 
 
 @pytest.mark.parametrize("program", [

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....specs import View
 from ....specs.fusion.graph import Launch, Value
 from ....support.display import html_table, text_table
 from ....support.records import record
@@ -133,12 +134,16 @@ def _memory(program: Program, launches: Sequence[Launch]) -> tuple[int, int]:
     returned = {memory_of(v) for v in tree_values(program.outputs)}
     given = {*program.arguments, *program.constants}
     stored = {memory_of(v) for v in program.stores.values()}
+    in_results = {memory_of(x) for launch in program.launches
+                  if isinstance(launch.spec, View) and launch.spec.kind == "concatenate"
+                  and launch.outputs[0] in returned for x in launch.inputs}
     last = {memory_of(v): k for k, launch in enumerate(launches)
             for v in launch.inputs if isinstance(v, Value)}
     held = peak = 0
     ends: dict[int, int] = {}
     for k, launch in enumerate(launches):
-        own = [v for v in launch.outputs if v not in returned | stored | given]
+        own = [v for v in launch.outputs
+               if v not in returned | in_results | stored | given]
         held += _bytes(own)
         peak = max(peak, held)
         for v in own:
