@@ -71,14 +71,10 @@ class WideWindowText(WindowText):
         super().__init__(name, typed, signature, threads=threads, columns=_SIDE)
         self.whole, self.each = {*wide.operands}, wide.width
         self._wide = wide
-        rows = max(1, _AHEAD // (self.each*len(self.loaded_windows)))
+        loads = sum(1 for o in self.inputs if o.code != "0") or 1
+        rows = max(1, _AHEAD // (self.each*loads))
         self.rows = affordable(typed.function, self.each*rows) // self.each or 1
         self.name = f"{self.name}_wide"
-
-    @property
-    def loaded_windows(self) -> list[Operand]:
-        """The inputs of which elements are loaded."""
-        return [o for o in self.inputs if o.code != "0"]
 
     def _columns(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
         # Outer coordinates of windows that wrap may turn.

@@ -175,6 +175,18 @@ def windows() -> None:
             with nf.use_backend(simulated.simulate()):
                 found = nf.fuse(program)(x, 0.5)
             np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    x = RNG.normal(size=(9, 136)).astype("f4")
+    for program in (framed, lambda x, y: framed(x, y) * x[:1] + x[:, :1]):
+        with nf.use_backend(simulated.simulate()):
+            found = nf.fuse(program)(x, 0.5)
+        np.testing.assert_allclose(found, program(x, 0.5), rtol=1e-5)
+
+
+def framed(x, y):
+    """Nothing is read of arrays but where they are."""
+    made = np.zeros_like(x)
+    made[1:-1, 1:-1] = y
+    return made
 
 
 def check(name) -> None:

@@ -48,6 +48,20 @@ def test_every_shift(shift, axis):
         np.testing.assert_allclose(fused(X), expected, rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0,), (1, 1)])
+def test_arrays_without_elements(shape):
+    x = np.ones(shape)
+
+    def program(x):
+        return np.roll(x, 2, -1) + np.roll(x, 1, 0), np.roll(x, 1)
+
+    fused = nf.fuse(program)
+    for _ in range(3):
+        for f, e in zip(fused(x), program(x), strict=True):
+            np.testing.assert_array_equal(f, e)
+    assert nf.fuse(nf.grad(lambda x: program(x)[0].sum()))(x).shape == shape
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("shape", [(5,), (1, 7), (2, 2), (3, 4, 5), (2, 3, 2, 3)])
 def test_compiled_kernels_of_every_axis(shape):

@@ -204,7 +204,8 @@ def _turned(node: Node, axis: int) -> tuple[Value, int] | None:
            for m in makers) or makers[0].inputs != makers[1].inputs:
         return None
     (x,) = makers[0].inputs
-    if x.type != node.outputs[0].type or x.shape != node.outputs[0].shape:
+    if x.type != node.outputs[0].type or x.shape != node.outputs[0].shape or \
+            0 in x.shape:
         return None
     n, cut = x.shape[axis], makers[0].spec.params[axis][0]
     after, before = (_part(x.shape, axis, *ends) for ends in ((cut, n), (0, cut)))
