@@ -176,7 +176,8 @@ def windows() -> None:
                 found = nf.fuse(program)(x, 0.5)
             np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
     x = RNG.normal(size=(9, 136)).astype("f4")
-    for program in (framed, lambda x, y: framed(x, y) * x[:1] + x[:, :1]):
+    for program in (framed, lambda x, y: framed(x, y) * x[:1] + x[:, :1],
+                    nf.grad(lambda x, y: (x[1:-1, 1:-1] * y).sum())):
         with nf.use_backend(simulated.simulate()):
             found = nf.fuse(program)(x, 0.5)
         np.testing.assert_allclose(found, program(x, 0.5), rtol=1e-5)
