@@ -256,6 +256,26 @@ def test_a_sum_of_slices_that_fill_an_array_is_a_concatenation():
     assert "slice" not in names
 
 
+@pytest.mark.parametrize(("program", "launches"), [
+    # Rolls both ways, of one array and of two, along two axes.
+    (lambda x: sum(np.roll(x, by, axis) for by in (1, -1) for axis in (0, 1)), 1),
+    (lambda x: np.roll(x, 1, 0) * np.roll(np.sin(x), 1, 0) + np.roll(x, -2, 1), 1),
+    # Rows that fill an array twice, and one row more.
+    (lambda x: sum(long(x[k:k + 2]) * x[k:k + 2] for k in (0, 2, 4)) + x[1:3], None),
+    (lambda x: x[:2] * x[2:4] + x[4:] * x[:2] + np.exp(x[2:4]) - x[4:] * x[1:3], None),
+])
+def test_gradients_of_what_is_read_slice_by_slice(program, launches):
+    weights = RNG.normal(size=program(X).shape)
+
+    def loss(x):
+        return (program(x) * weights).sum()
+
+    fused, expected = nf.fuse(nf.grad(loss)), nf.grad(loss)(X)
+    for _ in range(3):
+        np.testing.assert_allclose(fused(X), expected, rtol=1e-12, atol=1e-14)
+    assert launches is None or len(fused.explain(X)) == launches
+
+
 def test_a_window_that_wraps_takes_arrays_of_all_its_points():
     box, origin = wrapped((1, -7), (6, 8))
     assert (box, origin) == (((1, 6), (1, 8)), (1, 1))

@@ -8,8 +8,9 @@ A slice of a single piece of a concatenation is one of the piece.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from ....scalar.ir.nodes import Block, Function, Let
 from ...base import Shape
@@ -89,41 +90,41 @@ class _Search:
         return found
 
     def _join(self, node: Node) -> None:
-        """Make a sum of slices that fill an array their concatenation."""
-        terms = self._terms(node)
-        stored = [x for x in terms if _stored_along(x) is not None]
-        for axis in range(len(node.outputs[0].shape)):
-            parts = [x for x in stored if _stored_along(x) == axis]
-            pieces = self._pieces(node, parts, axis)
-            if pieces is None:
-                continue
-            rest = [x for x in terms if x not in parts]
-            spec, last = View("concatenate", (axis,)), node.outputs[0]
-            if not rest:
-                node.spec, node.inputs, node.asked = spec, tuple(pieces), None
-                return
-            joined = self._new(spec, pieces, last)
-            first = reduce(lambda a, b: self._new(node.spec, (a, b), last), rest)
-            node.inputs = first, joined
+        """Make slices that fill an array, among what is added, concatenations."""
+        terms, result = self._terms(node), node.outputs[0]
+        if len(set(terms)) < len(terms):
             return
+        joined: list[tuple[int, list[Value]]] = []
+        for axis, extent in enumerate(result.shape):
+            parts = [p for x in terms if (p := _stored(x, axis)) is not None]
+            chains = _chains(parts, extent)
+            taken = {p for chain in chains for p in chain}
+            pieces = [{p[:2]: p.piece for p in chain} for chain in chains]
+            for p in parts:  # another one at the place of a piece is added to that
+                if p not in taken and (own := next((
+                        c for c in pieces if p[:2] in c), None)) is not None:
+                    own[p[:2]] = self._new(node.spec, (own[p[:2]], p.piece), p.piece)
+                    taken.add(p)
+            joined += [(axis, list(c.values())) for c in pieces]
+            terms = [x for x in terms if x not in {p.term for p in taken}]
+        if not joined:
+            return
+        if len(joined) == 1 and not terms:
+            ((axis, inputs),) = joined
+            node.spec, node.inputs, node.asked = View(
+                "concatenate", (axis,)), tuple(inputs), None
+            return
+        *others, last = [*terms, *(self._joined(axis, inputs, result)
+                                   for axis, inputs in joined)]
+        node.inputs = reduce(lambda a, b: self._new(node.spec, (a, b), result),
+                             others), last
 
-    def _pieces(self, node: Node, parts: Sequence[Value], axis: int,
-                ) -> list[Value] | None:
-        """The slices along an axis, those of one place summed; None if one lacks."""
-        found: dict[tuple[int, int], list[Value]] = {}
-        for x in parts:
-            assert x.node is not None
-            start, stop, _ = x.node.spec.params[1][axis]
-            found.setdefault((start, stop), []).append(x.node.inputs[0])
-        ends, places = 0, sorted(found)
-        for start, stop in places:
-            if start != ends:
-                return None
-            ends = stop
-        if len(places) < 2 or ends != node.outputs[0].shape[axis]:
-            return None
-        return [reduce(lambda a, b: self._new(node.spec, (a, b), a), found[place])
-                for place in places]
+    def _joined(self, axis: int, pieces: Sequence[Value], like: Value) -> Value:
+        """The concatenation of some pieces, or a roll."""
+        made = self._new(View("concatenate", (axis,)), pieces, like)
+        assert made.node is not None
+        self._roll(made.node)
+        return made
 
     def _new(self, spec: View | Map, inputs: Sequence[Value], like: Value) -> Value:
         """The result of a new node, of another's shape and dtype."""
@@ -182,17 +183,75 @@ def _is_sum(node: Node) -> bool:
         added.args == function.params and body.yields == added.results
 
 
-def _stored_along(x: Value) -> int | None:
-    """The only axis along which a slice is stored that is not all of it."""
+class _Stored(NamedTuple):
+    """A slice that is stored into zeros, where all of it is along the other axes.
+
+    Attributes
+    ----------
+    start, stop
+        Its place along the axis.
+    term, piece
+        The array of zeros with the slice, and the slice.
+    source
+        The array that the slice itself is a slice of; else the slice.
+    """
+
+    start: int
+    stop: int
+    term: Value
+    piece: Value
+    source: Value
+
+
+def _stored(x: Value, axis: int) -> _Stored | None:
+    """A slice that is stored along an axis, as one; None if `x` is none."""
     if x.node is None or not isinstance(x.node.spec, View) or \
             x.node.spec.kind != "unslice":
         return None
-    shape, slices = x.node.spec.params
-    if any(step != 1 for _, _, step in slices) or 0 in x.node.inputs[0].shape:
+    (shape, slices), (piece,) = x.node.spec.params, x.node.inputs
+    if 0 in piece.shape or any(
+            one != (0, n, 1) for a, (one, n) in enumerate(zip(
+                slices, shape, strict=True)) if a != axis):
         return None
-    parts = [axis for axis, ((start, stop, _), n) in enumerate(zip(
-        slices, shape, strict=True)) if (start, stop) != (0, n)]
-    return parts[0] if len(parts) == 1 else None
+    (start, stop, step), maker = slices[axis], piece.node
+    if step != 1 or (start, stop) == (0, shape[axis]):
+        return None
+    taken = maker is not None and isinstance(maker.spec, View) and \
+        maker.spec.kind == "slice"
+    return _Stored(start, stop, x, piece, maker.inputs[0] if taken and maker else piece)
+
+
+def _chains(parts: Sequence[_Stored], extent: int) -> list[list[_Stored]]:
+    """Sequences of slices that fill an axis, those of one array together if they do."""
+    found: list[list[_Stored]] = []
+    left = sorted(parts, key=lambda p: -p.start)
+    while chain := _next_chain(_leading(left, extent), extent):
+        found.append(chain)
+        left = [p for p in left if p not in chain]
+    return found
+
+
+def _leading(parts: Sequence[_Stored], extent: int) -> dict[int, list[_Stored]]:
+    """The slices that lead to the end of an axis, by where they start."""
+    after: dict[int, list[_Stored]] = {}
+    for p in parts:  # the last first
+        if p.stop == extent or p.stop in after:
+            after.setdefault(p.start, []).append(p)
+    return after
+
+
+def _next_chain(after: Mapping[int, Sequence[_Stored]], extent: int) -> list[_Stored]:
+    """The first sequence from one end to the other; nothing if there is none."""
+    chain: list[_Stored] = []
+    at = 0
+    while at != extent:
+        ready = after.get(at)
+        if not ready:
+            return []
+        chain.append(next((p for p in ready if chain and p.source is chain[0].source),
+                          ready[0]))
+        at = chain[-1].stop
+    return chain
 
 
 def _turned(node: Node, axis: int) -> tuple[Value, int] | None:
