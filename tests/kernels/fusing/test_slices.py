@@ -224,6 +224,19 @@ def test_a_map_of_a_product_is_not_computed_for_each_point_that_reads_it():
     np.testing.assert_allclose(fused(X, w), outer(X, w), rtol=1e-12)
 
 
+@pytest.mark.parametrize("program", [
+    lambda chain, x: chain(x)[1:], lambda chain, x: np.stack([chain(x), x * 2]),
+    lambda chain, x: chain(x).T[:7:2] + chain(x)[:, 1:5].T])
+def test_chains_longer_than_the_stack_are_sliced(program):
+    def chain(x):
+        for _ in range(400):
+            x = x * 1.001
+        return x
+
+    found = nf.fuse(lambda x: program(chain, x))(X)
+    np.testing.assert_allclose(found, program(chain, X), rtol=1e-12)
+
+
 def test_values_that_are_read_twice_again_and_again():
     """There are 2**40 ways from the result to the argument: each step is seen once."""
     def folded(x):

@@ -8,6 +8,7 @@ compute twice what two of them have in common.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
@@ -74,6 +75,7 @@ class _Lowering:
     def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
         self.nodes, self.results = nodes, results
         self.made: list[Node] = []
+        self.waiting: deque[Node] = deque()
         self.apart: set[Node] = set()
         self._views: dict[tuple[View, Value], Value] = {}
         self.readers: dict[Value, list[Node]] = {}
@@ -88,10 +90,11 @@ class _Lowering:
         for node in self.nodes:
             if isinstance(node.spec, View) and node not in self.joined:
                 self._lower(node)
+                self._push_waiting()
             self.made.append(node)
             if isinstance(node.spec, View) and len(node.inputs) == 1:
                 self._views.setdefault((node.spec, node.inputs[0]), node.outputs[0])
-        return self.made
+        return _in_order(self.made)
 
     def view(self, spec: View, x: Value) -> Value:
         """A rearrangement of an array: a new one, unless there is one already."""
@@ -103,11 +106,20 @@ class _Lowering:
         (shape,) = spec.out_shapes((x.shape,))
         node = Node(spec, (x,), [(shape, x.type)], None)
         self.readers.setdefault(x, []).append(node)
-        # Of what a Map gives it is that Map again: one of those decided above.
-        if is_pure_map(x.node) and x.node is not None and x not in self.results:
-            self._push(node, x.node)
+        self.waiting.append(node)
         self.made.append(node)
         return node.outputs[0]
+
+    def _push_waiting(self) -> None:
+        """Make new views of what Maps give those Maps again: that is decided.
+
+        One after the other: a chain of Maps is longer than Python's stack.
+        """
+        while self.waiting:
+            node = self.waiting.popleft()
+            (x,) = node.inputs
+            if is_pure_map(x.node) and x not in self.results:
+                self._push(node, x.node)
 
     def _lower(self, node: Node) -> None:
         match node.spec.kind:
@@ -305,6 +317,21 @@ class _Lowering:
             (*ends, 1) if a == axis else (0, m, 1) for a, m in enumerate(x.shape))), x)
             for ends in ((cut, n), (0, cut))]
         return concatenated(parts, axis, x.shape)
+
+
+def _in_order(nodes: Iterable[Node]) -> list[Node]:
+    """Nodes, each after what it reads of them, else in their order."""
+    chosen = dict.fromkeys(nodes)
+    order: dict[Node, None] = {}
+    for last in chosen:
+        stack = [last]
+        while stack:
+            before = [n for n in stack[-1].sources if n in chosen and n not in order]
+            if before and stack[-1] not in order:
+                stack += before
+            else:
+                order[stack.pop()] = None
+    return list(order)
 
 
 def _aligned(x: Value) -> Value:
