@@ -84,9 +84,13 @@ class _Search:
     def _terms(self, node: Node) -> list[Value]:
         """The arrays that a sum adds, from the first."""
         found: list[Value] = []
-        for x in node.inputs:
-            own = x.node is not None and _is_sum(x.node) and self._is_summand(x.node)
-            found += self._terms(x.node) if own else [x]
+        left = list(reversed(node.inputs))
+        while left:
+            x = left.pop()
+            if x.node is not None and _is_sum(x.node) and self._is_summand(x.node):
+                left += reversed(x.node.inputs)
+            else:
+                found.append(x)
         return found
 
     def _join(self, node: Node) -> None:
