@@ -276,6 +276,34 @@ def test_gradients_of_what_is_read_slice_by_slice(program, launches):
     assert launches is None or len(fused.explain(X)) == launches
 
 
+@pytest.mark.parametrize("program", [
+    lambda x: np.concatenate([x[-1:], x, x[:1]])[1:-1],  # all of one piece
+    lambda x: np.concatenate([x[-1:], x])[1:4].T[::-1],
+    lambda x: np.stack([x, x * 2])[0],
+    lambda x: np.roll(np.roll(x, 1, 0), -1, 0),
+])
+def test_a_part_of_a_concatenation_is_no_view_of_an_argument(program):
+    fused, x = nf.fuse(program), X.copy()
+    for _ in range(3):
+        found = fused(x)
+        assert not np.shares_memory(found, x)
+        np.testing.assert_array_equal(found, program(x))
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: np.roll(x, 1, 0) * 2,
+    lambda x: np.concatenate([x, x]),
+    lambda x: (np.stack([long(x), long(x + 1)]), np.roll(x, 1, 0)),
+])
+def test_programs_of_arrays_without_elements(program):
+    fused, x = nf.fuse(program), np.ones((3, 0))
+    for _ in range(4):
+        found, expected = fused(x), program(x)
+        for f, e in zip(*(v if isinstance(v, tuple) else (v,)
+                          for v in (found, expected)), strict=True):
+            assert f.shape == e.shape
+
+
 def test_a_window_that_wraps_takes_arrays_of_all_its_points():
     box, origin = wrapped((1, -7), (6, 8))
     assert (box, origin) == (((1, 6), (1, 8)), (1, 1))

@@ -76,7 +76,7 @@ def in_place(program: Program, log: Sequence[Logged],
                     _is_all(own, found[made[own]], native):
                 parts[own] = part
                 found[made[own]] = _stored(found[made[own]], own, room)
-            elif prod(x.shape):
+            elif prod(x.shape) or not prod(whole.shape):
                 target = Value(x.shape, x.type)
                 parts[target] = part
                 copies[k].append(Logged(Launch(COPY, (x,), (target,)), (

@@ -274,18 +274,20 @@ class _Lowering:
 
     def _size(self, node: Node, seen: dict[Node, None]) -> tuple[int, int]:
         """Statements that a Map stands for, with those that it reads, and arrays."""
-        if node in seen:
-            return 0, 0
-        seen[node] = None
-        statements = sum(_instructions(s.op) if isinstance(s, Let) else 4
-                         for s in walk(node.spec.function.body))
-        arrays = 0
-        for x in dict.fromkeys(x for x in node.inputs if isinstance(x, Value)):
-            if is_pure_map(x.node) and x not in self.results and x.node is not None:
-                more, others = self._size(x.node, seen)
-                statements, arrays = statements + more, arrays + others
-            else:
-                arrays += bool(x.shape)
+        statements = arrays = 0
+        stack = [node]
+        while stack:
+            one = stack.pop()
+            if one in seen:
+                continue
+            seen[one] = None
+            statements += sum(_instructions(s.op) if isinstance(s, Let) else 4
+                              for s in walk(one.spec.function.body))
+            for x in dict.fromkeys(x for x in one.inputs if isinstance(x, Value)):
+                if is_pure_map(x.node) and x not in self.results and x.node is not None:
+                    stack.append(x.node)
+                else:
+                    arrays += bool(x.shape)
         return statements, arrays
 
     def _push(self, node: Node, source: Node) -> None:

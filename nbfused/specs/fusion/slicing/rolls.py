@@ -149,7 +149,6 @@ class _Search:
             [Place(0, origin, True)], [box], x.shape))
         node.inputs, node.asked = (x,), None
 
-
     def _take(self, node: Node) -> None:
         """Read a slice of a piece from the piece."""
         whole = node.inputs[0].node
@@ -164,12 +163,21 @@ class _Search:
             if start <= first and last < stop and x.type == whole.outputs[0].type:
                 begin, step = places[0] - start, slices[axis][2]
                 end = begin + step*len(places)
-                node.spec = View("slice", tuple(
+                spec: View | Map = View("slice", tuple(
                     (begin, max(end, -1), step) if a == axis else one
                     for a, one in enumerate(slices)))
-                node.inputs = (x,)
+                if self._is_shown(node):  # of the copy that a concatenation is
+                    x = self._new(spec, (x,), node.outputs[0])
+                    spec = Map(COPY, ("element",))
+                node.spec, node.inputs = spec, (x,)
                 return
             start = stop
+
+    def _is_shown(self, node: Node) -> bool:
+        """Whether a view, or one of it, is a result."""
+        return node.spec.rearranges and (
+            not self.results.isdisjoint(node.outputs) or any(
+                map(self._is_shown, self.readers.get(node.outputs[0], ()))))
 
 
 def _is_sum(node: Node) -> bool:
