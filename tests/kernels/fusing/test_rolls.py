@@ -245,6 +245,16 @@ def test_kernels_keep_rolls_apart_from_slices():
         np.testing.assert_array_equal(b(X), padded(X))
 
 
+def test_a_part_of_a_concatenation_goes_to_a_function_in_python():
+    def program(x):
+        joined = np.concatenate([x, x * 2])
+        return nf.callback(np.sort, x.shape, x.dtype)(joined[6:]) + joined[:6]
+
+    fused = nf.fuse(program)
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(X), np.sort(X * 2) + X)
+
+
 def test_a_sum_of_slices_that_fill_an_array_is_a_concatenation():
     def gradient(x):
         return nf.grad(lambda x: (long(x[:2]) * x[2:4] + x[4:] * x[2:4]).sum())(x)

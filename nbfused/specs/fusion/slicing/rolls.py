@@ -175,7 +175,7 @@ class _Search:
 
     def _is_shown(self, node: Node) -> bool:
         """Whether a view, or one of it, is a result."""
-        return node.spec.rearranges and (
+        return isinstance(node.spec, View) and node.spec.rearranges and (
             not self.results.isdisjoint(node.outputs) or any(
                 map(self._is_shown, self.readers.get(node.outputs[0], ()))))
 
