@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...scalar.typing.python_numbers import number_type
@@ -13,7 +13,8 @@ from ..contract import Contract
 if TYPE_CHECKING:
     from ...scalar.typing.types import Type
 
-__all__ = ["Launch", "Node", "Value", "is_same", "live", "operands", "type_of"]
+__all__ = ["Launch", "Node", "Value", "is_same", "live", "operands", "readers_of",
+           "type_of"]
 
 
 @record(frozen=True, eq=False)
@@ -130,6 +131,16 @@ def live(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
             found.add(node)
             stack.extend(node.sources)
     return [node for node in nodes if node in found]
+
+
+def readers_of(nodes: Iterable[Node]) -> dict[Value, list[Node]]:
+    """The nodes that read each value, once for each input that it is."""
+    found: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for x in node.inputs:
+            if isinstance(x, Value):
+                found.setdefault(x, []).append(node)
+    return found
 
 
 def operands(node: Node) -> Iterator[tuple[Any, str]]:

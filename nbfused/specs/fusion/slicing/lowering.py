@@ -21,7 +21,7 @@ from ...contract import Contract
 from ...map import Map
 from ...reduce import Reduce
 from ...view import View
-from ..graph import Node, Value
+from ..graph import Node, Value, readers_of
 from .pushed import Pushed, concatenated, placed
 from .rearranged import Rearranged, is_alignment
 from .rolls import is_roll
@@ -78,11 +78,7 @@ class _Lowering:
         self.waiting: deque[Node] = deque()
         self.apart: set[Node] = set()
         self._views: dict[tuple[View, Value], Value] = {}
-        self.readers: dict[Value, list[Node]] = {}
-        for node in nodes:
-            for x in node.inputs:
-                if isinstance(x, Value):
-                    self.readers.setdefault(x, []).append(node)
+        self.readers = readers_of(nodes)
 
     def run(self) -> list[Node]:
         """All nodes in order."""

@@ -17,7 +17,7 @@ from ...base import Shape
 from ...map import Map
 from ...view import View
 from ...windows import Place, Windows, wrapped
-from ..graph import Node, Value, live
+from ..graph import Node, Value, live, readers_of
 
 __all__ = ["COPY", "find_rolls", "is_roll"]
 
@@ -56,11 +56,7 @@ class _Search:
     def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
         self.nodes, self.results = nodes, results
         self.made: list[Node] = []
-        self.readers: dict[Value, list[Node]] = {}
-        for node in nodes:
-            for x in node.inputs:
-                if isinstance(x, Value):
-                    self.readers.setdefault(x, []).append(node)
+        self.readers = readers_of(nodes)
 
     def run(self) -> list[Node]:
         """All nodes in order."""
