@@ -18,9 +18,9 @@ from .windows import WindowText
 
 __all__ = ["Wide", "WideWindowText", "wide_in"]
 
-#: Columns of one thread at most, and threads side by side.
+#: Columns of one thread at most, threads side by side, and elements that a thread loads
+#: before it stores the first: benchmarks/notes/table.md#stencils.
 _MOST, _SIDE = 4, 32
-#: Elements that a thread loads before it stores the first.
 _AHEAD = 64
 
 
