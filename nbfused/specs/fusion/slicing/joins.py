@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["is_there", "windows_fit"]
 
 #: Arrays that a launch with windows reads, several parts of one counted, and its
-#: statements, for arguments that a GPU takes and a compiler that ends soon; not measured.
+#: statements: few enough for a GPU's arguments and a short compilation, not measured.
 _WINDOWS, _STATEMENTS = 64, 1500
 
 
