@@ -28,6 +28,8 @@ class MapLayout:
         The arrays, in the order of their addresses.
     results
         The outputs that the function returns; the others are scattered to.
+    loaded
+        The inputs of which the function takes an element, by its parameter.
     looped
         The operands that have a place in the loops.
     unit
@@ -47,6 +49,10 @@ class MapLayout:
         self.operands = operand_list([*arrays, *signature.outputs], signature.inner)
         self.inputs = self.operands[:len(arrays)]
         self.outputs = self.operands[len(arrays):]
+        params = zip(typed.function.function.params, typed.kinds, strict=True)
+        given = [pair for pair in params if pair[1] in ("element", "raw", "window")]
+        self.loaded = [(p, o) for (p, kind), o in zip(given, self.inputs, strict=True)
+                       if kind != "raw"]
         self.results = self.outputs[:len(typed.function.results)]
         self.looped = [o for o in self.operands if not o.code.startswith("r")]
         self.unit = [o for o in self.looped if o.code == "1"]

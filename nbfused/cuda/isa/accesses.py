@@ -123,6 +123,17 @@ def _store(width: int) -> Any:
     return store
 
 
+@intrinsic
+def _between(typing: Any, first: Any, second: Any) -> Any:
+    """Bytes from one pointer to another."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        begin, end = (builder.ptrtoint(v, _I64) for v in values)
+        return builder.sub(end, begin)
+
+    return types.int64(first, second), codegen
+
+
 # --- shared memory
 
 
@@ -209,6 +220,7 @@ def accesses(arch: tuple[int, int]) -> dict[str, Any]:
         **{f"load{n}": _load(n) for n in WIDTHS},
         **{f"store{n}": _store(n) for n in WIDTHS},
         **{f"copy_async{n}": _copy_async(n, arch) for n in WIDTHS},
+        "between": _between,
         "copy_wait": _copy_wait if arch >= (8, 0) else _nothing,
         **{f"shared_{kind}": _shared(getattr(types, kind)) for kind in _KINDS},
     }

@@ -151,16 +151,15 @@ class MapText(MapLayout):
     def _declare_arguments(self, out: Source) -> None:
         """Parameters of the function that are the same for every element."""
         function = self.typed.function
-        inputs, scatters = iter(self.inputs), iter(self.outputs[len(self.results):])
+        elements = dict(self.loaded).values()
+        raws = iter([o for o in self.inputs if o not in elements])
+        scatters = iter(self.outputs[len(self.results):])
         self.fixed: dict[str, object] = {}
-        self.loaded: list[tuple[str, Operand]] = []
         self.indices: list[str] = []
         self.asked: list[str] = []
         numbers = count()
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
-            if kind in ("element", "window"):
-                self.loaded.append((param, next(inputs)))
-            elif kind == "scalar":
+            if kind == "scalar":
                 self.fixed[param] = out.scalar(f"a{next(numbers)}",
                                                function.dtypes[param])
             elif kind == "inside":
@@ -169,8 +168,8 @@ class MapText(MapLayout):
                 self.indices.append(param)
             elif kind == "size":
                 self.fixed[param] = "size"
-            else:
-                raw = next(inputs if kind == "raw" else scatters)
+            elif kind not in ("element", "window"):
+                raw = next(raws if kind == "raw" else scatters)
                 strides = tuple(raw.stride(k) for k in range(int(raw.code[1:])))
                 self.fixed[param] = Raw(raw.pointer, strides, raw.dtype)
 

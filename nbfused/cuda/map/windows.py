@@ -114,7 +114,7 @@ class WindowText(MapText):
         """Offsets and boxes, as far as all rows of a column have them in common."""
         last = self.rank - 1
         self._offsets(out, coordinates, j)
-        for o, k in self._around():
+        for o, k in self.around:
             if o.code != "0":
                 each = f"*{o.stride(last)}"*(o.code == "s")
                 out(f"at{o.at} += {self._turn(k, last, j)}{each}")
@@ -135,11 +135,12 @@ class WindowText(MapText):
             terms = [f"{c}*{o.stride(d)}" for d, c in coordinates]
             terms += [j] if o.code == "1" else [f"{j}*{o.stride(last)}"]*(o.code == "s")
             out(f"at{o.at} = {' + '.join(terms) or 'i64(0)'}")
-        for o, k in self._around():
+        for o, k in self.around:
             for d, c in coordinates:
                 out(f"at{o.at} += {self._turn(k, d, c)}*{o.stride(d)}")
 
-    def _around(self) -> list[tuple[Operand, int]]:
+    @property
+    def around(self) -> list[tuple[Operand, int]]:
         """The operands whose windows wrap, and the numbers of their boxes."""
         box_of, wraps = self.typed.box_of, self.typed.wraps
         return [(o, box_of[p]) for p, o in self.loaded
@@ -235,7 +236,7 @@ class WindowText(MapText):
             Tells whether there is such a row; nothing if there is.
         """
         row, loads = self.rank - 2, {}
-        around = {o.at: k for o, k in self._around()}
+        around = {o.at: k for o, k in self.around}
         for k in self.boxes:
             if self.typed.wraps[k]:
                 continue

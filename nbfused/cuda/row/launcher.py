@@ -50,6 +50,9 @@ _RESIDENT = 512
 #: Elements up to which one block goes through all rows, so that no kernel adds the
 #: blocks' sums.  Not measured.
 ALONE = 4096
+#: Rows for each multiprocessor up to which the blocks of a cluster share rows of which
+#: every element is loaded by itself.
+ROWS_OF_CLUSTERS = 1
 #: Rows are large that take more than so many times the second cache: what was read is
 #: the last to leave it.  Such loads are faster (why is not known), but less of the
 #: results remains for who reads them next, which costs more where arrays are smaller:
@@ -134,7 +137,9 @@ class RowLauncher:
                                    and self._large(call, where),
                                    bulk=bulk, held=kept.held or bulk)
         if not vector and columns < 1 << 32:
-            for apart in text.plans_apart(columns, BLOCK):
+            clusters = where.arch >= (9, 0) and \
+                prod(call.shape[:-1]) <= ROWS_OF_CLUSTERS*where.processors
+            for apart in text.plans_apart(columns, BLOCK, clusters):
                 return apart
         ragged = not vector and text.could_rag
         vector = vector or ragged

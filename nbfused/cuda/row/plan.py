@@ -68,7 +68,8 @@ _SUMMED = (Share(1, 1, 1, 64, 512), Share(2, 1, 1, 64, 512), Share(4, 1, 1, 64, 
 #: The same for rows of which every element is loaded by itself, see `elements.Apart`:
 #: benchmarks/notes/rows.md#elements-one-by-one.
 _APART = (Share(8, 1, 4), Share(16, 1, 8), Share(32, 1, 16), Share(128, 1, 8),
-          Share(256, 1, 8), Share(512, 1, 8), Share(1024, 1, 8))
+          Share(256, 1, 8), Share(512, 1, 8), Share(1024, 1, 8),
+          Share(512, 4, 8), Share(512, 8, 8), Share(1024, 8, 8))
 #: Accesses of a multiprocessor's lanes that should be on their way together where rows
 #: come to shared memory, its registers, the most that a lane should have of these, and
 #: how many of a lane's are not for elements or columns' values.
@@ -219,7 +220,8 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
                           and not share.staged)
 
 
-def plans_apart(columns: int, registers: int, block: int) -> Iterator[RowPlan]:
+def plans_apart(columns: int, registers: int, block: int,
+                clusters: bool) -> Iterator[RowPlan]:
     """Plans that keep single elements in registers, best first.
 
     Parameters
@@ -228,12 +230,16 @@ def plans_apart(columns: int, registers: int, block: int) -> Iterator[RowPlan]:
         Elements of a row.
     registers
         That one column costs each lane.
+    clusters
+        Whether blocks may share a row.
     """
     for share in _APART:
-        kept = -(-columns // share.lanes)
-        if kept <= share.most and kept*registers <= share.registers:
-            yield RowPlan(share.lanes, False, kept, kept*share.lanes == columns,
-                          block=block)
+        together = share.lanes*share.cluster
+        kept = -(-columns // together)
+        if kept <= share.most and kept*registers <= share.registers and (
+                clusters or share.cluster == 1):
+            yield RowPlan(share.lanes, False, kept, kept*together == columns,
+                          share.cluster, block=block)
 
 
 def suffice(plan: RowPlan, each: int) -> bool:

@@ -152,11 +152,13 @@ class RowText(RowLayout):
             if found.kept*self.width*self._length() <= LONGEST:
                 yield found
 
-    def plans_apart(self, columns: int, block: int) -> Iterator[RowPlan]:
+    def plans_apart(self, columns: int, block: int,
+                    clusters: bool) -> Iterator[RowPlan]:
         """Kernels that read rows once, element by element, best first."""
         if self.sums or self.once() or any(o.dtype.kind == "c" for o in self.apart):
             return
-        for found in plans_apart(columns, self.registers_apart(), block):
+        for found in plans_apart(columns, self.registers_apart(), block,
+                                 clusters and self.could_share):
             if found.kept*self._length() <= LONGEST:
                 yield found
 

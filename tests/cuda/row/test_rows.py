@@ -46,13 +46,13 @@ def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
 
 
 def test_rows_that_begin_anywhere_are_kept_element_by_element():
-    found = [next(plans_apart(columns, 1, 256), None)
+    found = [next(plans_apart(columns, 1, 256, False), None)
              for columns in (31, 32, 33, 223, 512, 4095, 8192, 8193)]
     assert [p and (p.lanes, p.kept, p.even) for p in found] == [
         (8, 4, False), (8, 4, True), (16, 3, False), (32, 7, False), (32, 16, True),
         (512, 8, False), (1024, 8, True), None]
-    assert next(plans_apart(512, 2, 256)).lanes == 32
-    assert next(plans_apart(512, 8, 256)).lanes == 128  # registers
+    assert next(plans_apart(512, 2, 256, False)).lanes == 32
+    assert next(plans_apart(512, 8, 256, False)).lanes == 128  # registers
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -164,8 +164,24 @@ def moved(x, y):
     return made, np.where(made > 0, around, np.roll(np.roll(made, 2, 0), 1, -1))
 
 
+def around(x, y):
+    """Rolls beside the array itself, by fewer columns than a thread has and by more."""
+    rows = [np.roll(x, by, -2) for by in (1, 0, -1)] if x.ndim > 1 else [x]
+    return sum(np.roll(row, by, -1) * (by + 7 * k + 9) for k, row in enumerate(rows)
+               for by in (1, -1, 0, 2, -3, 3, 4, -8, 5)) + y * x
+
+
 def windows() -> None:
     """Windows in kernels of one column a thread, and of neighbours."""
+    for shape in ((9, 136), (9, 134), (3, 5, 132), (7, 1024), (3, 3, 5, 128)):
+        for dtype, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
+            x = RNG.normal(size=shape).astype(dtype)
+            for slices in ((), np.s_[..., 1:-1], np.s_[..., 4:, :]):
+                expected = around(x[slices], 0.5)
+                with nf.use_backend(simulated.simulate()):
+                    found = nf.fuse(around)(x[slices], 0.5)
+                np.testing.assert_allclose(found, expected, rtol=tolerance,
+                                           atol=30 * tolerance)
     for shape in ((11, 136), (9, 133), (3, 5, 132), (2, 21), (150,)):
         for dtype, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
             x = RNG.normal(size=shape).astype(dtype)

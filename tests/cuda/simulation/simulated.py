@@ -182,6 +182,7 @@ def namespace():
            for name in ("stream", "stream_near", "stream_last", "load_if", "load_last",
                         "load_first")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
+        "between": lambda p, q: np.int64(q.address - p.address),
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": add,
         "atomic_add_f16": add_half(np.float16), "atomic_add_bf16": add_half(bfloat16),
         "divide_rough": np.divide, "sqrt_rough": np.sqrt,
