@@ -28,7 +28,20 @@ _WIDE, _NARROW = 16, 4
 
 @record(frozen=True)
 class Shape:
-    """Extents that were found to go together, and how well: the share of the peak."""
+    """Extents that were found to go together, and how well.
+
+    Attributes
+    ----------
+    units, warps, depth, stages, blocks
+        See `Plan`.
+    share
+        Of the peak, where a multiprocessor has `busy` tiles or more.
+    narrow
+        The same where results leave one by one, or a factor that does not lie along k
+        comes by narrow copies; 0: no other.
+    busy
+        Tiles that keep a multiprocessor's schedulers busy.
+    """
 
     units: tuple[int, int]
     warps: tuple[int, int]
@@ -36,6 +49,13 @@ class Shape:
     stages: int
     blocks: int
     share: float
+    narrow: float = 0
+    busy: int = 1
+
+    def rate(self, narrow: bool, tiles: int) -> float:
+        """The share of the peak with so many tiles of a multiprocessor."""
+        share = self.narrow if self.narrow and narrow else self.share
+        return share*min(1, tiles/self.busy)
 
 
 _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2, 0.9),
@@ -43,11 +63,12 @@ _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2,
 #: For each engine what a call may choose from: see
 #: benchmarks/notes/products.md#the-kernel-by-cpasync.
 SHAPES = {
-    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 1.0), Shape((1, 2), (2, 2), 16, 4, 4, 0.7),
-            Shape((1, 2), (1, 4), 16, 4, 4, 0.46),
-            Shape((1, 2), (4, 1), 16, 4, 4, 0.46),
-            Shape((1, 1), (2, 2), 16, 4, 4, 0.45),
-            Shape((1, 1), (1, 2), 16, 4, 8, 0.3)),
+    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 0.72, 0.5, 2),
+            Shape((1, 2), (2, 2), 16, 4, 4, 0.63, 0.62),
+            Shape((1, 2), (1, 4), 16, 4, 4, 0.65, 0.55),
+            Shape((1, 2), (4, 1), 16, 4, 4, 0.54, 0.54),
+            Shape((1, 1), (2, 2), 16, 4, 4, 0.53, 0.5),
+            Shape((1, 1), (1, 2), 16, 4, 8, 0.55, 0.39, 2)),
     "f16": _TENSOR, "bf16": _TENSOR,
     "tf32": (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 4), 16, 4, 1, 0.9),
              Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
@@ -57,9 +78,6 @@ SHAPES = {
              Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
              Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
-#: Extent along k up to which a large tile of float32 is as slow as this share, where
-#: results leave one by one: benchmarks/notes/products.md#rows-that-begin-anywhere.
-SHORT, ONE_BY_ONE = 48, 0.6
 #: Engines that take the place of others from sm_90 on:
 #: benchmarks/notes/products.md#float64.
 LATER = {"f64": ENGINES["f64h"]}
@@ -109,16 +127,11 @@ class MmaLauncher:
 
     def _choose(self, call: Call, where: Device) -> Plan | None:
         """The one that is done first, by the tiles of the busiest multiprocessor."""
-        shares = dict(self._possible(call, where))
-
-        def time(plan: Plan) -> float:
-            tiles = tiles_of(call, self._batch, plan.extents)
-            return -(-tiles // where.processors)*prod(plan.extents)/shares[plan]
-
-        return min(shares, key=time, default=None)
+        times = dict(self._possible(call, where))
+        return min(times, key=times.__getitem__, default=None)
 
     def _possible(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
-        """The plans that operands and device allow, and their relative rates."""
+        """The plans that operands and device allow, and how long they take."""
         engine = self._engine
         assert engine is not None
         if where.arch >= (9, 0):
@@ -126,13 +139,15 @@ class MmaLauncher:
         a, b = (self._factor(call, o, engine) for o in self._text.factors)
         if a is None or b is None or 0 in call.shape:
             return
+        narrow = any(not f.along and f.width*engine.item < _WIDE for f in (a, b))
         for shape in SHAPES.get(engine.name, ()):
             plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
                         shape.blocks, (a, b), vector_of(self._text, call))
-            slow = engine.name == "fma" and not plan.vector and \
-                call.shape[-1] <= SHORT
             if plan.shared <= where.shared_limit:
-                yield plan, min(shape.share, ONE_BY_ONE) if slow else shape.share
+                tiles = -(-tiles_of(call, self._batch, plan.extents)
+                          // where.processors)
+                yield plan, tiles*prod(plan.extents)/shape.rate(
+                    narrow or not plan.vector, tiles)
 
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
         """A factor's way to shared memory; None if no copy can bring it."""

@@ -1,12 +1,13 @@
 """The kernel of a Map with windows whose threads have neighbouring columns.
 
 What lies as the results do, the windows of the rows above and below among it, is loaded
-and stored in whole accesses; windows that begin in between, element by element.
+and stored in whole accesses; windows that begin in between, element by element.  An
+element that several windows of one array read is loaded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...backend import Call, Signature
@@ -20,10 +21,31 @@ from .windows import WindowText
 
 __all__ = ["Wide", "WideWindowText", "wide_in"]
 
-#: Columns of one thread at most, threads side by side, and elements that a thread loads
-#: before it stores the first: benchmarks/notes/table.md#stencils.
-_MOST, _SIDE = 4, 32
+#: Columns and rows of one thread at most, threads side by side, and elements that a
+#: thread loads before it stores the first: benchmarks/notes/table.md#stencils.
+_MOST, _ROWS, _SIDE = 4, 4, 32
 _AHEAD = 64
+
+
+class Beside(NamedTuple):
+    """A window so few rows and columns from operand `base` that it reads the same."""
+
+    at: int
+    base: int
+    rows: int
+    columns: int
+
+
+class Element(NamedTuple):
+    """An element of an operand, by rows and columns from a thread's first.
+
+    `turned`: it comes from the other end where it is outside of the row.
+    """
+
+    at: int
+    row: int
+    column: int
+    turned: bool = False
 
 
 class Wide(NamedTuple):
@@ -37,9 +59,8 @@ class Wide(NamedTuple):
         Those with a result's strides: one offset is theirs in common, where 64 bits
         for each take most registers.
     beside
-        Of a window that begins few columns from an operand of whole accesses: its
-        number, that operand's, and the columns.  Most of its elements are there.  Other
-        calls of a bound kernel may have other distances, so that it asks for them.
+        The windows that read the elements of others.  Other calls of a bound kernel may
+        have other distances, so that it asks for them.
     turning
         For each box the first one with the same sides along columns, of those whose
         windows come from the other end of a row; None where there is nothing to turn.
@@ -49,7 +70,7 @@ class Wide(NamedTuple):
 
     operands: tuple[int, ...]
     alike: tuple[int, ...]
-    beside: tuple[tuple[int, int, int], ...]
+    beside: tuple[Beside, ...]
     turning: tuple[int | None, ...]
     width: int
 
@@ -86,34 +107,39 @@ def _turning(text: WindowText, call: Call) -> tuple[int | None, ...]:
 
 
 def _beside(text: WindowText, call: Call, aligned: Sequence[int], width: int,
-            ) -> Iterator[tuple[int, int, int]]:
-    """The windows that begin fewer than `width` columns from whole accesses.
+            ) -> Iterator[Beside]:
+    """The windows a few rows and columns from one of whole accesses.
 
-    Only among such as thread loads in any case, and in the same row.
+    Only among what a thread loads in any case.
     """
-    box_of, columns = text.typed.box_of, call.shape[-1]
-    usual = {o.at: (o, p) for p, o in text.loaded
-             if p not in box_of or text.typed.inner[box_of[p]]}
+    box_of, shape = text.typed.box_of, call.shape
+    usual = {o.at: o for p, o in text.loaded if o.code == "1" and (
+        p not in box_of or text.typed.inner[box_of[p]])}
     around = {o.at: call.boxes[k] for o, k in text.around}
-    for at, (o, _) in usual.items():
-        if at in aligned or o.code != "1":
-            continue
-        for other in aligned:
-            by, rest = divmod(call.pointers[at] - call.pointers[other],
+    bases: list[int] = []
+    for at in sorted(usual, key=lambda at: at not in aligned):
+        o, row = usual[at], call.strides[at][-2]
+        for base in bases if row > 2*width else ():
+            by, rest = divmod(call.pointers[at] - call.pointers[base],
                               o.dtype.itemsize)
-            if (rest == 0 and abs(by) < width and other in usual
-                    and usual[other][0].dtype == o.dtype
-                    and call.strides[at] == call.strides[other]
-                    and all(_stays(box, call.shape[:-2], sides) for box, sides in (
-                        (around.get(at), (max(-by, 0), columns - max(by, 0))),
-                        (around.get(other), (0, columns))))):
-                yield at, other, by
+            rows = (by + width) // row
+            columns = by - rows*row
+            if (not rest and abs(rows) < _ROWS and abs(columns) < width
+                    and usual[base].dtype == o.dtype
+                    and call.strides[at] == call.strides[base]
+                    and _stays(around.get(at), shape, columns)
+                    and _stays(around.get(base), shape, 0)):
+                yield Beside(at, base, rows, columns)
                 break
+        else:
+            if at in aligned:
+                bases.append(at)
 
 
-def _stays(box: Box | None, outer: Shape, sides: tuple[int, int]) -> bool:
-    """Whether a window that wraps, if any, turns in rows and at `sides` only."""
-    return box is None or (box[-1] == sides and box[:-2] == whole(outer))
+def _stays(box: Box | None, shape: Shape, columns: int) -> bool:
+    """Whether a window that wraps, if any, turns in rows, and columns beyond those."""
+    sides = max(-columns, 0), shape[-1] - max(columns, 0)
+    return box is None or (box[-1] == sides and box[:-2] == whole(shape[:-2]))
 
 
 class WideWindowText(WindowText):
@@ -132,22 +158,27 @@ class WideWindowText(WindowText):
         super().__init__(name, typed, signature, threads=threads, columns=_SIDE)
         self.whole, self.each = {*wide.operands}, wide.width
         self._wide = wide
-        self._partners = {at: (other, by) for at, other, by in wide.beside}
+        self._beside = {beside.at: beside for beside in wide.beside}
         turning = [(o.at, wide.turning[k]) for o, k in self.around]
         self._turns = {at: k for at, k in turning if k is not None}
         # Outer coordinates of windows that wrap may turn.
         self.alike = {*wide.alike} - {o.at for o, _ in self.around if self.rank > 2}
-        loads = sum(1 for o in self.inputs if o.code != "0") or 1
-        rows = max(1, _AHEAD // (self.each*loads))
-        self.rows = affordable(typed.function, self.each*rows) // self.each or 1
+        self.apart = 1
+        most = affordable(typed.function, self.each*_ROWS) // self.each
+        self.rows = next((n for n in range(most, 1, -1)
+                          if self._reads(n) <= _AHEAD), 1)
         self.name = f"{self.name}_wide"
+
+    def _reads(self, rows: int) -> int:
+        """Number of elements that a thread of so many rows loads."""
+        return len({element for o in self._in_any_case().values() if o.code != "0"
+                    for k in range(rows) for element in self._elements(o, k)})
 
     def _columns(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
         last, rows = self.extents[-1], self.extents[-2]
-        end = f"i + {(self.rows - 1)*self.lanes}"
+        end = f"i + {self.rows - 1}"
         usual = [self._is_there(k, end, coordinates) for k in self.boxes]
-        usual += [f"between(p{other}, p{at}) == {by*self._item(at)}"
-                  for at, other, by in self._wide.beside]
+        usual += [self._is_beside(*beside) for beside in self._wide.beside]
         with out.block(f"if j < {last}:"):
             with out.block("if " + " and ".join([
                     f"j + {self.each - 1} < {last}", f"{end} < {rows}", *usual]) + ":"):
@@ -178,60 +209,76 @@ class WideWindowText(WindowText):
         return (f"({f'not ({around}) or ' if around else ''}{right} < b{k}_l{last} or "
                 f"j >= b{k}_h{last} or {end} < b{k}_l{row} or b{k}_h{row} <= i)")
 
-    def _item(self, at: int) -> int:
-        return self.operands[at].dtype.itemsize
+    def _is_beside(self, at: int, base: int, rows: int, columns: int) -> str:
+        o, row = self.operands[at], self.rank - 2
+        return (f"between(p{base}, p{at}) == "
+                f"({rows}*{o.stride(row)} + {columns})*{o.dtype.itemsize}")
 
     def _usual(self, out: Source) -> None:
         """All rows and columns of a thread at once, where nothing has to be asked."""
-        row, rows = self.rank - 2, []
-        inside = {p: str(self.typed.inner[k]) for p, k in self.typed.box_of.items()}
+        row, loaded = self.rank - 2, self._in_any_case()
         for o in self.looped:
             if o.at not in self.alike or o is self.results[0]:
-                out(f"row{o.at} = at{o.at} + i*{o.stride(row)}",
-                    f"next{o.at} = {self.lanes}*{o.stride(row)}")
+                out(f"row{o.at} = at{o.at} + i*{o.stride(row)}")
         for k in sorted({*self._turns.values()}):
             out(*(f"turn{k}_{e} = {self._turn(k, self.rank - 1, f'(j + {e})')}"
                   for e in range(self.each)))
-        # Whole accesses first: others take elements of them.
-        loaded = sorted([(p, o) for p, o in self.loaded if inside.get(p) != "False"],
-                        key=lambda pair: pair[1].at in self._partners)
+        names: dict[Element, str] = {}
+        for whole_ones in (True, False):
+            for k in range(self.rows):
+                for o in loaded.values():
+                    if (o.at in self.whole) == whole_ones:
+                        self._load_new(out, o, k, names)
         for k in range(self.rows):
-            rows.append({p: self._elements(out, o, k) for p, o in loaded})
-        for k, loads in enumerate(rows):
-            gone = {p: self._zero(o) for p, o in self.loaded if p not in loads}
-            values = [self._printed(out, {
-                **{p: texts[e] for p, texts in loads.items()}, **gone,
-                **{p: inside[p] for p in self.asked}}, f"e{k}_{e}_")
-                for e in range(self.each)]
+            values = [self._printed(out, self._values(loaded, names, k, e),
+                                    f"e{k}_{e}_") for e in range(self.each)]
             for r, o in enumerate(self.results):
                 parts = ", ".join(v[r] for v in values)
                 out(f"store{self.each}({o.pointer}, {self._at_row(o, k)}, ({parts},))")
 
+    def _in_any_case(self) -> dict[str, Operand]:
+        """The inputs that are read where nothing has to be asked, by parameter."""
+        box_of, inner = self.typed.box_of, self.typed.inner
+        return {p: o for p, o in self.loaded if p not in box_of or inner[box_of[p]]}
+
+    def _elements(self, o: Operand, k: int) -> list[Element]:
+        """An input's elements in row `k` of a thread."""
+        if o.code == "0":
+            return [Element(o.at, k, 0)]*self.each
+        found = self._beside.get(o.at, Beside(o.at, o.at, 0, 0))
+        columns = [found.columns + e for e in range(self.each)]
+        return [Element(found.base, found.rows + k, c, not 0 <= c < self.each
+                        and o.at in self._turns) for c in columns]
+
+    def _load_new(self, out: Source, o: Operand, k: int,
+                  names: dict[Element, str]) -> None:
+        """Load what has no name of an input's elements in row `k` of a thread."""
+        at, elements = self._at_row(o, k), self._elements(o, k)
+        step = f"*{o.stride(self.rank - 1)}"*(o.code == "s")
+        if o.at in self.whole and not names.keys() >= {*elements}:
+            new = [f"x{o.at}_{k}_{e}" for e in range(self.each)]
+            at += self._turned(o, 0, step)
+            out(f"{', '.join(new)}, = {loaded_text(o, self.each, at, self.hint)}")
+            names.update(zip(elements, new, strict=True))
+        for e, element in enumerate(elements):
+            if element not in names:
+                names[element] = f"x{o.at}_{k}_{e}"
+                place = f"{at} + {e}{step}{self._turned(o, e, step)}"
+                out(f"{names[element]}, = {loaded_text(o, 1, place, self.hint)}")
+
+    def _values(self, loaded: Mapping[str, Operand], names: Mapping[Element, str],
+                k: int, e: int) -> dict[str, str]:
+        """What the function is given in a row and column of a thread."""
+        found = {p: self._zero(o) for p, o in self.loaded}
+        for p, o in loaded.items():
+            found[p] = decoded(o.dtype, names[self._elements(o, k)[e]])
+        inner = {p: self.typed.inner[b] for p, b in self.typed.box_of.items()}
+        return {**found, **{p: str(inner[p]) for p in self.asked}}
+
     def _at_row(self, o: Operand, k: int) -> str:
         """The place of the first of a thread's columns in one of its rows."""
         at = self.results[0].at if o.at in self.alike else o.at
-        return f"row{at} + {k}*next{at}"
-
-    def _elements(self, out: Source, o: Operand, k: int) -> list[str]:
-        """Load an input's elements in row `k` of a thread; their texts."""
-        at = self._at_row(o, k)
-        if o.code == "0":
-            out(f"x{o.at}_{k} = {o.pointer}[{at}]")
-            return [decoded(o.dtype, f"x{o.at}_{k}")]*self.each
-        names = [f"x{o.at}_{k}_{e}" for e in range(self.each)]
-        step = f"*{o.stride(self.rank - 1)}"*(o.code == "s")
-        if o.at in self.whole:
-            at += self._turned(o, 0, step)
-            out(f"{', '.join(names)}, = {loaded_text(o, self.each, at, self.hint)}")
-            return [decoded(o.dtype, name) for name in names]
-        other, by = self._partners.get(o.at, (o.at, self.each))
-        for e in range(self.each):
-            if 0 <= e + by < self.each:
-                names[e] = f"x{other}_{k}_{e + by}"
-                continue
-            place = f"{at} + {e}{step}{self._turned(o, e, step)}"
-            out(f"{names[e]}, = {loaded_text(o, 1, place, self.hint)}")
-        return [decoded(o.dtype, name) for name in names]
+        return f"row{at} + {k}*{o.stride(self.rank - 2)}" if k else f"row{at}"
 
     def _turned(self, o: Operand, e: int, step: str) -> str:
         """By how much a window that wraps moves in the columns of a row."""

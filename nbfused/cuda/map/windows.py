@@ -42,6 +42,8 @@ class WindowText(MapText):
     ----------
     each
         Neighbouring columns of one thread.
+    apart
+        Rows from one of a thread's to its next.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ class WindowText(MapText):
                  threads: int, columns: int) -> None:
         super().__init__(name, typed, signature, vector=False, threads=threads)
         self.columns = min(columns, threads)
-        self.lanes = threads // self.columns
+        self.apart = self.lanes = threads // self.columns
         self.rows = affordable(typed.function, _ROWS) if self.rank > 1 else 1
         self.name = f"{self.name}_windows"
 
@@ -92,7 +94,8 @@ class WindowText(MapText):
             f"{self.each}",
             "outer = divide(q, down)",
             f"i = (q - outer*down)*{self.rows*self.lanes} + "
-            f"divide({lane}, i64({self.columns}))")
+            f"divide({lane}, i64({self.columns}))"
+            + f"*{self.rows}"*(self.apart == 1))
         rest, coordinates = "outer", []
         for d in range(self.rank - 3, 0, -1):
             out(f"o{d} = divide({rest}, {self.extents[d]})",
@@ -154,7 +157,7 @@ class WindowText(MapText):
 
     def _rows(self, out: Source, extent: str) -> None:
         if self.rows > 1 or any(self.typed.wraps):
-            end = f"i + {(self.rows - 1)*self.lanes}"
+            end = f"i + {(self.rows - 1)*self.apart}"
             usual = [self._is_usual(k, end) for k in self.boxes]
             with out.block(f"if {' and '.join([f'{end} < {extent}', *usual])}:"):
                 self._usual(out)
@@ -177,7 +180,7 @@ class WindowText(MapText):
         elements, row = [], self.rank - 2
         for o in self.looped:
             out(f"row{o.at} = at{o.at} + i*{o.stride(row)}",
-                f"next{o.at} = {self.lanes}*{o.stride(row)}")
+                f"next{o.at} = {self.apart}*{o.stride(row)}")
         inside = {p: str(self.typed.inner[k]) for p, k in self.typed.box_of.items()}
         for k in range(self.rows):
             loads = {}
@@ -203,10 +206,10 @@ class WindowText(MapText):
             out("t = i64(0)")
             with out.block(f"while t < {self.rows} and i < {extent}:"):
                 self._row(out, "i*", "i")
-                out(f"i += {self.lanes}", "t += 1")
+                out(f"i += {self.apart}", "t += 1")
             return
         rows = [f"i{k}" for k in range(self.rows)]
-        out(*(f"{i} = i + {k*self.lanes}" for k, i in enumerate(rows)))
+        out(*(f"{i} = i + {k*self.apart}" for k, i in enumerate(rows)))
         found = [self._loads(out, f"{i}*", i, f"_{i}", f"{i} < {extent}") for i in rows]
         for i, loads in zip(rows, found, strict=True):
             with out.block(f"if {i} < {extent}:"):

@@ -24,7 +24,7 @@ from ..text.states import WARP
 from .plan import RowPlan
 from .skeleton import kernel
 from .split.choice import Rule, facts_of, skeleton_for
-from .streamed import AHEAD, LONG, lanes_once
+from .streamed import AHEAD, LONG, lanes_of_few, lanes_once
 from .text import RowText
 from .tiled import tile_bytes, tiles
 from .total import RowTotal
@@ -143,6 +143,9 @@ class RowLauncher:
                 return apart
         ragged = not vector and text.could_rag
         vector = vector or ragged
+        if text.once():
+            lanes = lanes_of_few(lanes, accesses, _MOST_LANES,
+                                 prod(call.shape[:-1])/where.processors)
         sums = "shared" if text.columns else ""
         resident = _RESIDENT if text.sums else 0
         ahead = text.ahead(AHEAD) if vector and text.could_keep and not resident else 0

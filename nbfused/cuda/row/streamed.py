@@ -8,7 +8,7 @@ from ...gpu.operands import Operand
 from ...scalar.typing.types import Typed
 from .elements import Body, Elements
 
-__all__ = ["AHEAD", "LONG", "STREAMING", "Streamed", "lanes_once"]
+__all__ = ["AHEAD", "LONG", "STREAMING", "Streamed", "lanes_of_few", "lanes_once"]
 
 #: Accesses of a lane that are on their way together.
 AHEAD = 4
@@ -16,6 +16,9 @@ AHEAD = 4
 #: leave the memory idle.  Measured, as is `LONG`:
 #: benchmarks/notes/rows.md#rows-read-once.
 EACH = 15
+#: The same where rows are few, and threads of a multiprocessor up to which they are: a
+#: row's loads are on their way together, see benchmarks/notes/rows.md#few-rows.
+EACH_OF_FEW, FEW = AHEAD, 1024
 #: Lanes at least: there are fewer elements outside of the aligned accesses.
 LEAST_LANES = 16
 #: With so many lanes that is faster than to keep the row in registers.
@@ -29,6 +32,13 @@ def lanes_once(accesses: int, most: int) -> int:
     """Threads for a row of so many accesses that is read once."""
     lanes = LEAST_LANES
     while lanes < most and 2*lanes*EACH <= accesses:
+        lanes *= 2
+    return lanes
+
+
+def lanes_of_few(lanes: int, accesses: int, most: int, rows: float) -> int:
+    """More threads for a row, where a multiprocessor has so few rows."""
+    while lanes < most and 2*lanes*rows <= FEW and 2*lanes*EACH_OF_FEW <= accesses:
         lanes *= 2
     return lanes
 

@@ -13,7 +13,7 @@ from nbfused.backend import Signature
 from nbfused.cuda.row import skeleton
 from nbfused.cuda.row.launcher import RowLauncher
 from nbfused.cuda.row.plan import RowPlan, kept_plans, plans_apart
-from nbfused.cuda.row.streamed import AHEAD, lanes_once
+from nbfused.cuda.row.streamed import AHEAD, lanes_of_few, lanes_once
 from nbfused.cuda.row.text import RowText
 from nbfused.cuda.runtime import compile
 from nbfused.cuda.runtime.launch import Program
@@ -55,6 +55,14 @@ def test_rows_that_begin_anywhere_are_kept_element_by_element():
     assert next(plans_apart(512, 8, 256, False)).lanes == 128  # registers
 
 
+def test_blocks_share_rows_that_are_few_and_begin_anywhere():
+    found = [next(plans_apart(columns, 1, 256, True), None)
+             for columns in (8192, 9001, 16_385, 32_768, 65_536, 65_537)]
+    assert [p and (p.lanes, p.cluster, p.kept, p.even) for p in found] == [
+        (1024, 1, 8, True), (512, 4, 5, False), (512, 8, 5, False), (512, 8, 8, True),
+        (1024, 8, 8, True), None]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", [ops.softmax, ops.log_softmax, ops.layer_norm,
                                       ops.rms_norm])
@@ -74,6 +82,13 @@ def test_rows_that_begin_anywhere_are_read_once(function, dtype):
     (16_032, 512), (1 << 20, 512)])
 def test_rows_that_are_read_once_get_lanes_for_several_turns(accesses, lanes):
     assert lanes_once(accesses, 512) == lanes
+
+
+@pytest.mark.parametrize(("rows", "accesses", "lanes"), [
+    (67/132, 529, 128), (3.9, 529, 128), (4.1, 4096, 128), (16, 4096, 32), (0.1, 60, 16),
+    (0.1, 1 << 20, 512)])
+def test_few_rows_get_lanes_for_one_turn(rows, accesses, lanes):
+    assert lanes_of_few(16, accesses, 512, rows) == lanes
 
 
 @pytest.mark.parametrize("sums", ["", "registers"])

@@ -171,17 +171,27 @@ def around(x, y):
                for by in (1, -1, 0, 2, -3, 3, 4, -8, 5)) + y * x
 
 
+def beside(x, y):
+    """Slices, and rolls of a slice, of one array."""
+    c, made = x[..., 4:-4], x * y
+    made[..., 1:-1, 1:-1] += 7 * x[..., :-2, 1:-1] - 3 * x[..., 2:, :-2]
+    return made, sum(k * x[..., 4 + k:x.shape[-1] - 4 + k] + (k + 9) * np.roll(
+        np.roll(c, k, -1), k, -2) for k in range(-3, 4))
+
+
 def windows() -> None:
     """Windows in kernels of one column a thread, and of neighbours."""
     for shape in ((9, 136), (9, 134), (3, 5, 132), (7, 1024), (3, 3, 5, 128)):
         for dtype, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
             x = RNG.normal(size=shape).astype(dtype)
             for slices in ((), np.s_[..., 1:-1], np.s_[..., 4:, :]):
-                expected = around(x[slices], 0.5)
-                with nf.use_backend(simulated.simulate()):
-                    found = nf.fuse(around)(x[slices], 0.5)
-                np.testing.assert_allclose(found, expected, rtol=tolerance,
-                                           atol=30 * tolerance)
+                for program in (around, beside):
+                    expected = program(x[slices], 0.5)
+                    with nf.use_backend(simulated.simulate()):
+                        found = nf.fuse(program)(x[slices], 0.5)
+                    for f, e in zip(found, expected, strict=True):
+                        np.testing.assert_allclose(f, e, rtol=tolerance,
+                                                   atol=30 * tolerance)
     for shape in ((11, 136), (9, 133), (3, 5, 132), (2, 21), (150,)):
         for dtype, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
             x = RNG.normal(size=shape).astype(dtype)

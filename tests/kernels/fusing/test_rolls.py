@@ -350,6 +350,28 @@ def test_on_a_device(shape, dtype, device):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_windows_side_by_side_that_are_apart_in_a_later_call(dtype, device):
+    """A kernel that was chosen for views of one array gets others, and back."""
+    whole = nf.array(RNG.normal(size=(40, 264)).astype(dtype), device=device)
+    other = nf.array(RNG.normal(size=(40, 264)).astype(dtype), device=device)
+
+    def program(u, v):
+        y = u.copy()
+        y[1:-1, 1:-1] += 2*v[2:, 1:-1] - 3*v[:-2, 2:] + v[1:-1, :-2]
+        return y + np.roll(u, 1, 1) + 5*np.roll(v, (1, -1), (0, 1))
+
+    fused = nf.fuse(program)
+    near = whole[2:34, 4:260], whole[2:34, 5:261]
+    below = whole[3:35, 4:260], whole[2:34, 4:260]
+    apart = whole[2:34, 4:260], other[2:34, 5:261]
+    for given in (near, near, near, apart, near, below, below, apart, below):
+        expected = program(*(np.asarray(nf.to_numpy(x), "f8") for x in given))
+        np.testing.assert_allclose(np.asarray(nf.to_numpy(fused(*given)), "f8"),
+                                   expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
 def test_a_step_of_populations_on_a_device(device):
     f, w = RNG.normal(size=(2, 9, 16, 128))
 
