@@ -85,8 +85,8 @@ def test_rows_that_are_read_once_get_lanes_for_several_turns(accesses, lanes):
 
 
 @pytest.mark.parametrize(("rows", "accesses", "lanes"), [
-    (67/132, 529, 128), (3.9, 529, 128), (4.1, 4096, 128), (16, 4096, 32), (0.1, 60, 16),
-    (0.1, 1 << 20, 512)])
+    (67/132, 529, 128), (3.9, 529, 128), (4.1, 4096, 128), (16, 4096, 64),
+    (0.1, 60, 16), (0.1, 1 << 20, 512)])
 def test_few_rows_get_lanes_for_one_turn(rows, accesses, lanes):
     assert lanes_of_few(16, accesses, 512, rows) == lanes
 
