@@ -89,7 +89,10 @@ class WindowText(MapText):
         out(f"across = divide({last} + {width - 1}, i64({width}))",
             f"down = divide({rows} + {self.rows*self.lanes - 1}, "
             f"i64({self.rows*self.lanes}))",
-            "tile = i64(cuda.blockIdx.x)", "q = divide(tile, across)",
+            # The last rows begin: at their ends each element has its question.
+            "tile = i64(cuda.blockIdx.x) - across",
+            "tile += i64(cuda.gridDim.x) if tile < 0 else i64(0)",
+            "q = divide(tile, across)",
             f"j = ((tile - q*across)*{self.columns} + ({lane} & {self.columns - 1}))*"
             f"{self.each}",
             "outer = divide(q, down)",
