@@ -78,6 +78,10 @@ class _Rungs:
         """The one for sm_80 and later, if it takes the call."""
         return self._mma if self._mma.takes(call, where) else None
 
+    def cycles(self, call: Call, where: Device) -> float:
+        """Cycles of the one for sm_80, if it is multiply-adds."""
+        return self._mma.cycles(call, where)
+
     def wide(self, call: Call, where: Device) -> bool:
         """Whether whole accesses bring the factors to the one for sm_80."""
         return self._mma.takes(call, where) and self._mma.wide(call, where)
@@ -165,6 +169,8 @@ class ContractLauncher:
         other = call.shape, self._engine(rung, call, where), where.processors
         cycles = unsplit_cycles(*other)
         packed = rung is None and self._pack.worthwhile(call)
+        if other[1] == "fma" and not packed and self._rungs.mma(call, where):
+            cycles = self._rungs.cycles(call, where)
         if rung is None and not packed:
             cycles = max(cycles, WAITING*call.shape[-1])
         if parts_of(*other) is not None:

@@ -78,6 +78,9 @@ SHAPES = {
              Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
              Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
+#: Multiply-adds of a multiprocessor in a cycle, and the steps along k that a tile's
+#: beginning and end take: benchmarks/notes/products.md#the-kernel-by-cpasync.
+_MULTIPLY_ADDS, _ENDS = 128, 24
 #: Engines that take the place of others from sm_90 on:
 #: benchmarks/notes/products.md#float64.
 LATER = {"f64": ENGINES["f64h"]}
@@ -111,6 +114,11 @@ class MmaLauncher:
         plan = self._plan(call, where)
         return plan is not None and all(
             f.width*plan.engine.item == _WIDE for f in plan.factors)
+
+    def cycles(self, call: Call, where: Device) -> float:
+        """Cycles of a call that it takes, roughly, if it is multiply-adds."""
+        time = min(time for _, time in self._possible(call, where))
+        return time*(call.shape[-1] + _ENDS)/_MULTIPLY_ADDS
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from math import prod
 
@@ -28,7 +27,6 @@ from ..runtime.compile import Kernel
 from ..runtime.driver import Device
 from ..runtime.launch import Program
 from ..text.source import Source, decoded, encoded, evaluate
-from ..text.states import WARP
 from ..tuning.bounded_cache import BoundedCache
 from ..tuning.tuner import layout_of
 from .text import ContractText, offsets_of
@@ -48,14 +46,14 @@ THIN = 16
 #: of 16-bit floats where the others are no more than `TALL`: through registers each
 #: slice waits, and few tiles leave nothing to do meanwhile.
 DEEP, TALL = 512, 1 << 15
-#: Elements that a thread packs, and threads of a block.
-EACH, THREADS = 8, 256
+#: Threads of a block, each of which stores one access.
+THREADS = 256
 #: Bytes of which the length of a row is a multiple; and of a long one.
 _ALIGN, _LINE, _LONG = 16, 128, 1024
 
-#: The factors that are packed, how many loops each has, how many lanes a piece, and
-#: whether a row is one.
-_Ways = tuple[tuple[int, int, int, bool], ...]
+#: The factors that are packed, how many loops each has, and how many neighbours are
+#: loaded at once; 0: none, they have a stride.
+_Ways = tuple[tuple[int, int, int], ...]
 
 
 @record(frozen=True)
@@ -73,27 +71,11 @@ class _Layout:
         each = (_LINE if long else _ALIGN)//self.item
         return -(-self.extents[-1]//each)*each
 
-    @cached_property
-    def lanes(self) -> int:
-        """Lanes that pack a piece of a row: a warp, or fewer where many would idle."""
-        few = 1 << (-(-self.row // EACH) - 1).bit_length()
-        half = WARP // 2
-        return min(few, half) if few <= half or \
-            4*half*self._pieces(half) <= 3*WARP*self._pieces(WARP) else WARP
-
-    @cached_property
-    def whole(self) -> bool:
-        """Whether a row is one piece."""
-        return self._pieces(self.lanes) == 1
-
-    def _pieces(self, lanes: int) -> int:
-        return -(-self.row // (lanes*EACH))
-
-    @cached_property
+    @property
     def blocks(self) -> int:
         """Blocks that pack all rows."""
-        lanes = self.lanes
-        return -(-prod(self.extents[:-1])*self._pieces(lanes)*lanes // THREADS)
+        each = _ALIGN // self.item
+        return -(-prod(self.extents[:-1])*self.row // (each*THREADS))
 
     @property
     def bytes(self) -> int:
@@ -210,7 +192,7 @@ class PackLauncher:
     def _pack(self, call: Call, where: Device, layouts: dict[int, _Layout],
               targets: Sequence[int]) -> None:
         """One launch: the last blocks of one factor run beside the other's first."""
-        ways = tuple([(w, len(layout.loops), layout.lanes, layout.whole)
+        ways = tuple([(w, len(layout.loops), self._together(call, w, layout))
                       for w, layout in layouts.items()])
         pointers = [p for w in layouts for p in (call.pointers[w], targets[w])]
         self._programs[ways].launch(
@@ -219,78 +201,86 @@ class PackLauncher:
                 (*layout.extents, *(call.strides[w][x] for x in layout.loops),
                  layout.row, layout.blocks) for w, layout in layouts.items())))
 
+    def _together(self, call: Call, which: int, layout: _Layout) -> int:
+        """Neighbours that one load brings from wherever a row begins; 0: none."""
+        *outer, inner = [call.strides[which][x] for x in layout.loops]
+        if inner != 1:
+            return 0
+        item = self._text.factors[which].dtype.itemsize
+        most = _ALIGN // max(item, self._dtype(which).itemsize)
+        return next(n for n in (8, 4, 2, 1) if n <= most
+                    and not call.pointers[which] % (n*item)
+                    and not any(x % n for x in outer))
+
     def _kernel(self, ways: _Ways) -> Kernel:
-        """A block packs pieces of one of the factors."""
+        """A block packs accesses of one of the factors."""
         out = Source(kernel_name(self._text.name, "pack", *(
-            f"{w}" if lanes == WARP else f"{w}by{lanes}" for w, _, lanes, _ in ways)))
+            f"{w}" if together == 1 else f"{w}by{together}"
+            for w, _, together in ways)))
         for w, *_ in ways:
             out.pointer(self._text.factors[w].pointer,
                         storage(self._text.factors[w].dtype))
             out.pointer(f"target{w}", storage(self._dtype(w)))
-        for w, rank, *_ in ways:
+        for w, rank, _ in ways:
             strides = (self._text.factors[w].stride(k) for k in range(rank))
             out.integer(*(f"n{w}_{k}" for k in range(rank)), *strides, f"width{w}",
                         f"blocks{w}")
         out("block = i64(cuda.blockIdx.x)")
         first, *second = ways
         if not second:
-            self._piece(out, *first)
+            self._access(out, *first)
             return out.kernel(THREADS)
         with out.block(f"if block < blocks{first[0]}:"):
-            self._piece(out, *first)
+            self._access(out, *first)
         with out.block("else:"):
             out(f"block -= blocks{first[0]}")
-            self._piece(out, *second[0])
+            self._access(out, *second[0])
         return out.kernel(THREADS)
 
-    def _piece(self, out: Source, which: int, rank: int, lanes: int,
-               whole: bool) -> None:
-        """Lanes pack a piece of a row: neighbouring lanes, neighbouring pairs."""
-        o, w = self._text.factors[which], which
-        extents = [f"n{w}_{k}" for k in range(rank)]
-        rows = "*".join(extents[:-1])
-        out("thread = i64(cuda.threadIdx.x)",
-            f"row = block*{THREADS//lanes} + (thread >> {lanes.bit_length() - 1})",
-            f"first = (thread & {lanes - 1})*2")
-        if not whole:
-            out("place = row",
-                f"pieces = divide(width{w} + {lanes*EACH - 1}, i64({lanes*EACH}))",
-                "row = divide(place, pieces)",
-                f"first += (place - row*pieces)*{lanes*EACH}")
-        with out.block(f"if row < {rows}:"):
-            at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{w}_")[o.at]
-            out(f"source = {at}", f"begin = row*width{w} + first",
-                f"room = {extents[-1]} - first")
-            step, ends = o.stride(rank - 1), ("room", f"width{w} - first")
-            out("near = source + first", "end = room - 1")
-            with out.block(f"if {step} == 1 and room > {2*lanes*(EACH//2 - 1) + 1}:"):
-                self._pairs(out, which, lanes, "near + {0}")
-            with out.block(f"elif {step} == 1:"):
-                self._pairs(out, which, lanes, "near + min({0}, end)", *ends)
-            with out.block("else:"):
-                self._pairs(out, which, lanes,
-                            f"source + (first + min({{0}}, end))*{step}", *ends)
+    def _access(self, out: Source, which: int, rank: int, together: int) -> None:
+        """A thread's access of a packed row: beyond its end a row is 0.
 
-    def _pairs(self, out: Source, which: int, lanes: int, source: str, room: str = "",
-               width: str = "") -> None:
-        """A lane's elements; `room`: how many a row has from there on, `width`: here.
-
-        Beyond its end a row is 0: along k it is multiplied.
+        Along k that is multiplied.
         """
-        places = [2*lanes*(e//2) + e % 2 for e in range(EACH)]
-        pointer, x = self._text.factors[which].pointer, f"x{which}_"
-        out(*(f"{x}{e} = {pointer}[{source.format(at)}]"
-              for e, at in enumerate(places)))
-        for e in range(0, EACH, 2):
-            pair = [self._element(out, which, f"{x}{k}", k) for k in (e, e + 1)]
-            store = f"store2(target{which}, begin + {places[e]}, ({{}}, {{}}))"
-            if not room:
-                out(store.format(*pair))
-                continue
-            pair = [f"({y} if {k} < {room} else {self._zero(which)})"
-                    for y, k in zip(pair, places[e:], strict=False)]
-            with out.block(f"if {places[e]} < {width}:"):
-                out(store.format(*pair))
+        o, each = self._text.factors[which], _ALIGN // self._dtype(which).itemsize
+        extents = [f"n{which}_{k}" for k in range(rank)]
+        out(f"access = block*{THREADS} + i64(cuda.threadIdx.x)",
+            f"accesses = divide(width{which}, i64({each}))",
+            "row = divide(access, accesses)",
+            f"first = (access - row*accesses)*{each}")
+        with out.block(f"if row < {'*'.join(extents[:-1])}:"):
+            at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{which}_")[o.at]
+            step = f"*{o.stride(rank - 1)}"*(together == 0)
+            out(f"source = {at}", f"room = {extents[-1]} - first")
+            with out.block(f"if room >= {each}:"):
+                names = self._loaded(out, which, together, each, step)
+                self._store(out, which, [self._element(out, which, name, e)
+                                         for e, name in enumerate(names)])
+            with out.block("else:"):
+                places = [f"source + min(first + {e}, {extents[-1]} - 1){step}"
+                          for e in range(each)]
+                out(*(f"y{which}_{e} = {o.pointer}[{place}]"
+                      for e, place in enumerate(places)))
+                found = [self._element(out, which, f"y{which}_{e}", each + e)
+                         for e in range(each)]
+                self._store(out, which, [
+                    f"({x} if {e} < room else {self._zero(which)})"
+                    for e, x in enumerate(found)])
+
+    def _loaded(self, out: Source, which: int, together: int, each: int,
+                step: str) -> list[str]:
+        """Load the elements of an access that a row fills; their names."""
+        o = self._text.factors[which]
+        names = [f"x{which}_{e}" for e in range(each)]
+        for e in range(0, each, together or 1):
+            load = f"load{together or 1}({o.pointer}, source + (first + {e}){step})"
+            out(f"{', '.join(names[e:e + (together or 1)])}, = {load}")
+        return names
+
+    @staticmethod
+    def _store(out: Source, which: int, elements: Sequence[str]) -> None:
+        out(f"store{len(elements)}(target{which}, access*{len(elements)}, "
+            f"({', '.join(elements)},))")
 
     def _zero(self, which: int) -> str:
         dtype = self._dtype(which)

@@ -23,7 +23,7 @@ __all__ = ["Wide", "WideWindowText", "wide_in"]
 
 #: Columns and rows of one thread at most, threads side by side, and elements that a
 #: thread loads before it stores the first: benchmarks/notes/table.md#stencils.
-_MOST, _ROWS, _SIDE = 4, 4, 32
+_MOST, _ROWS, _SIDES = 4, 4, (64, 32)
 _AHEAD = 64
 
 
@@ -66,6 +66,8 @@ class Wide(NamedTuple):
         windows come from the other end of a row; None where there is nothing to turn.
     width
         Columns of a thread.
+    side
+        Threads side by side.
     """
 
     operands: tuple[int, ...]
@@ -73,6 +75,7 @@ class Wide(NamedTuple):
     beside: tuple[Beside, ...]
     turning: tuple[int | None, ...]
     width: int
+    side: int
 
 
 def wide_in(text: WindowText, call: Call) -> Wide | None:
@@ -83,7 +86,8 @@ def wide_in(text: WindowText, call: Call) -> Wide | None:
     """
     unit = [o for o in text.looped if o.code == "1"]
     width = min(_MOST, width_of(unit))
-    if text.rank == 1 or width == 1 or call.shape[-1] < _SIDE*width or affordable(
+    side = next((n for n in _SIDES if n*width <= call.shape[-1]), None)
+    if text.rank == 1 or width == 1 or side is None or affordable(
             text.typed.function, width) < width:
         return None
     outer = range(text.rank - 1)
@@ -96,7 +100,7 @@ def wide_in(text: WindowText, call: Call) -> Wide | None:
         return None
     strides = call.strides[text.results[0].at]
     return Wide(aligned, tuple([o.at for o in unit if call.strides[o.at] == strides]),
-                tuple(_beside(text, call, aligned, width)), turning, width)
+                tuple(_beside(text, call, aligned, width)), turning, width, side)
 
 
 def _turning(text: WindowText, call: Call) -> tuple[int | None, ...]:
@@ -155,7 +159,7 @@ class WideWindowText(WindowText):
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
                  threads: int, wide: Wide) -> None:
-        super().__init__(name, typed, signature, threads=threads, columns=_SIDE)
+        super().__init__(name, typed, signature, threads=threads, columns=wide.side)
         self.whole, self.each = {*wide.operands}, wide.width
         self._wide = wide
         self._beside = {beside.at: beside for beside in wide.beside}

@@ -62,8 +62,11 @@ ENGINES = {"f16": _TENSOR, "bf16": _TENSOR,
 #: Parts for each multiprocessor, and a number of which their elements along k are a
 #: multiple: all begin at whole accesses.
 EACH, UNIT = 2, 32
-#: Parts at least: a few would not make up for the launches.
-MANY = 4
+#: Parts at least: a few would not make up for the launches; and fewer than so many
+#: where tiles nearly fill the device, of whose parts the last round has more.
+MANY, MOST = 4, 16
+#: Elements of parts that are added in a cycle of the device, in float64.
+SUMS = 150
 
 
 @record(frozen=True)
@@ -108,7 +111,13 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     size = max(how.least, -(-k*tiles // (EACH*processors)))
     size = -(-size // UNIT)*UNIT
     count = k // size
-    return Parts(count, size, k - count*size) if count >= MANY else None
+    if count < MANY:
+        count = min(range(MANY, MOST), key=lambda c: -(-tiles*c // places)/c)
+        rounds = -(-tiles // places) - -(-tiles*count // places)/count
+        if cycles*rounds < LONG + count*prod(shape[:-1])/SUMS:
+            return None
+        size = k // (count*UNIT)*UNIT
+    return Parts(count, size, k - count*size)
 
 
 def unsplit_cycles(shape: tuple[int, ...], engine: str, processors: int) -> float:
