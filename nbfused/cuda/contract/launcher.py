@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING
 
 from ...backend import Call, Launcher, Signature, Start
@@ -47,6 +48,9 @@ SHALLOW, NARROW, TALL = 8, 16, 1 << 15
 #: cycles that a tile waits for copies at each step along k:
 #: benchmarks/notes/products.md#few-results.
 UNEVEN, WAITING = 16, 24
+#: Bytes that a device moves in a cycle where factors are packed and multiplied, and
+#: cycles of a launch more: benchmarks/notes/products.md#rows-that-begin-anywhere.
+MOVED, LAUNCH = 1700, 5000
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -79,7 +83,7 @@ class _Rungs:
         return self._mma if self._mma.takes(call, where) else None
 
     def cycles(self, call: Call, where: Device) -> float:
-        """Cycles of the one for sm_80, if it is multiply-adds."""
+        """Cycles of the one for sm_80, roughly."""
         return self._mma.cycles(call, where)
 
     def wide(self, call: Call, where: Device) -> bool:
@@ -128,7 +132,7 @@ class ContractLauncher:
             if parts is not None:
                 return self._split(call, where, parts)
         if rung is None and not self._uneven(call, where):
-            if self._pack.worthwhile(call):
+            if self._pack.worthwhile(call) and not self._sooner(call, where):
                 multiply = self._after_packing(call, where)
                 if multiply is not None:
                     return self._pack(call, where, multiply)
@@ -178,6 +182,14 @@ class ContractLauncher:
         elif packed:
             cycles += LONG/2  # a launch more
         return cycles_of(*general, tile) < cycles
+
+    def _sooner(self, call: Call, where: Device) -> bool:
+        """Whether narrow copies bring 16-bit factors sooner than they are packed."""
+        item = self._text.factors[0].dtype.itemsize
+        if item > 2 or not self._rungs.mma(call, where):
+            return False
+        moved = 3*self._pack.bytes(call) + prod(call.shape[:-1])*item
+        return self._rungs.cycles(call, where) < moved/MOVED + LAUNCH
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""

@@ -37,8 +37,7 @@ class Shape:
     share
         Of the peak, where a multiprocessor has `busy` tiles or more.
     narrow
-        The same where results leave one by one, or a factor that does not lie along k
-        comes by narrow copies; 0: no other.
+        The same where a factor comes by narrow copies that might be whole; 0: no other.
     busy
         Tiles that keep a multiprocessor's schedulers busy.
     """
@@ -58,8 +57,9 @@ class Shape:
         return share*min(1, tiles/self.busy)
 
 
-_TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2, 0.9),
-           Shape((2, 2), (2, 2), 32, 4, 4, 0.6))
+_TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0, 0.38),
+           Shape((4, 4), (2, 2), 32, 4, 2, 0.9, 0.25),
+           Shape((2, 2), (2, 2), 32, 4, 4, 0.6, 0.32))
 #: For each engine what a call may choose from: see
 #: benchmarks/notes/products.md#the-kernel-by-cpasync.
 SHAPES = {
@@ -78,9 +78,9 @@ SHAPES = {
              Shape((2, 4), (2, 4), 16, 4, 1, 0.92),
              Shape((2, 2), (2, 2), 16, 4, 3, 0.92)),
 }
-#: Multiply-adds of a multiprocessor in a cycle, and the steps along k that a tile's
-#: beginning and end take: benchmarks/notes/products.md#the-kernel-by-cpasync.
-_MULTIPLY_ADDS, _ENDS = 128, 24
+#: Multiply-adds of a multiprocessor in a cycle, of which the numbers above are shares,
+#: and the steps along k that a tile's beginning and end take: see the same record.
+PEAKS = {"fma": (128, 24), "f16": (1024, 100), "bf16": (1024, 100)}
 #: Engines that take the place of others from sm_90 on:
 #: benchmarks/notes/products.md#float64.
 LATER = {"f64": ENGINES["f64h"]}
@@ -116,9 +116,11 @@ class MmaLauncher:
             f.width*plan.engine.item == _WIDE for f in plan.factors)
 
     def cycles(self, call: Call, where: Device) -> float:
-        """Cycles of a call that it takes, roughly, if it is multiply-adds."""
+        """Cycles of a call that it takes, roughly, by an engine of `PEAKS`."""
+        assert self._engine is not None
+        peak, ends = PEAKS[self._engine.name]
         time = min(time for _, time in self._possible(call, where))
-        return time*(call.shape[-1] + _ENDS)/_MULTIPLY_ADDS
+        return time*(call.shape[-1] + ends)/peak
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
@@ -147,15 +149,15 @@ class MmaLauncher:
         a, b = (self._factor(call, o, engine) for o in self._text.factors)
         if a is None or b is None or 0 in call.shape:
             return
-        narrow = any(not f.along and f.width*engine.item < _WIDE for f in (a, b))
+        narrow = any(f.width*engine.item < _WIDE and not (
+            f.along and engine.transposes) for f in (a, b))
         for shape in SHAPES.get(engine.name, ()):
             plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
                         shape.blocks, (a, b), vector_of(self._text, call))
             if plan.shared <= where.shared_limit:
                 tiles = -(-tiles_of(call, self._batch, plan.extents)
                           // where.processors)
-                yield plan, tiles*prod(plan.extents)/shape.rate(
-                    narrow or not plan.vector, tiles)
+                yield plan, tiles*prod(plan.extents)/shape.rate(narrow, tiles)
 
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
         """A factor's way to shared memory; None if no copy can bring it."""

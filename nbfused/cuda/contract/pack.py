@@ -171,6 +171,10 @@ class PackLauncher:
             all(x*item % _ALIGN == 0 for x in (call.shape[inner], *others)) and \
             call.pointers[which] % _ALIGN == 0 and min(others) >= 0
 
+    def bytes(self, call: Call) -> int:
+        """Bytes of the packed factors."""
+        return sum(layout.bytes for layout in self.layouts(call).values())
+
     def packed(self, call: Call, base: int) -> Call:
         """The call on the factors that lie at `base`, one after the other."""
         pointers, strides = list(call.pointers), list(call.strides)
@@ -183,8 +187,7 @@ class PackLauncher:
                  multiply: Callable[[Call, Device], None]) -> None:
         """Pack, then `multiply`, on the call's stream."""
         layouts = self.layouts(call)
-        total = sum(layout.bytes for layout in layouts.values())
-        with where.current(), where.workspace(total, call.stream) as base:
+        with where.current(), where.workspace(self.bytes(call), call.stream) as base:
             after = self.packed(call, base)
             self._pack(call, where, layouts, after.pointers)
             multiply(after, where)

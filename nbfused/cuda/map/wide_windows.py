@@ -168,7 +168,8 @@ class WideWindowText(WindowText):
         # Outer coordinates of windows that wrap may turn.
         self.alike = {*wide.alike} - {o.at for o, _ in self.around if self.rank > 2}
         self.apart = 1
-        most = affordable(typed.function, self.each*_ROWS) // self.each
+        below = any(beside.rows for beside in wide.beside)  # else one row is faster
+        most = affordable(typed.function, self.each*_ROWS) // self.each if below else 1
         self.rows = next((n for n in range(most, 1, -1)
                           if self._reads(n) <= _AHEAD), 1)
         self.name = f"{self.name}_wide"
