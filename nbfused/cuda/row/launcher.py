@@ -51,7 +51,7 @@ _RESIDENT = 512
 #: blocks' sums.  Not measured.
 ALONE = 4096
 #: Rows for each multiprocessor up to which the blocks of a cluster share rows of which
-#: every element is loaded by itself.
+#: every element is loaded by itself: benchmarks/notes/rows.md#few-rows.
 ROWS_OF_CLUSTERS = 1
 #: Rows are large that take more than so many times the second cache: what was read is
 #: the last to leave it.  Such loads are faster (why is not known), but less of the
