@@ -165,12 +165,16 @@ class Row(Spec):
             present: tuple[bool, ...]) -> Pullback:
         """A Row again: it runs the stages, then their derivatives, in one launch.
 
-        What broadcast elements receive is summed after it.
+        What broadcast elements receive is summed after it.  Nothing is saved of rows of
+        one element: that would be as many numbers as there are elements.
         """
         from .vjp.row import row_vjp, spread
 
-        found = row_vjp(self, needs, present)
-        return spread(self, found, shapes, row_whole(self.kinds, shapes), present)
+        whole = row_whole(self.kinds, shapes)
+        alone = whole[normalize_axis(self.axis, len(whole))] == 1 and all(
+            k in ("element", "row") for k, n in zip(self.kinds, needs, strict=True) if n)
+        found = row_vjp(self, needs, present, alone)
+        return spread(self, found, shapes, whole, present)
 
     def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
                 size: int) -> Batching | None:
