@@ -30,6 +30,9 @@ from .text.stream import can_stream, may_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
+#: Elements of the rows that are written out in a Map that stores in order.
+_WRITTEN_OUT = range(2, 9)
+
 
 class Kernel(NamedTuple):
     """A compiled Map, whose units of work are points.
@@ -143,8 +146,8 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
             between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),
                 "else:", *indented(between)]
-        if not serial and frame.rank > 1:
-            whole = _whole_rows(frame, divided, unit, near, copy)
+        if frame.rank > 1:
+            whole = _whole_rows(frame, divided, unit, near, copy, serial)
         run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
@@ -164,7 +167,7 @@ def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
-                copy: RowCopy | None) -> list[str]:
+                copy: RowCopy | None, serial: bool) -> list[str]:
     """Lines for rows that follow one another, none of which is cut.
 
     They may be short: there is nothing else in their loop, and a mask for the last
@@ -177,13 +180,33 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
     bound = [line for o in frame.operands if o.code != "r"
              for line in o.bind(offset(o, outer))]
     step = [f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]
-    loops = copy_loops(copy, frame, [*bound], step) if copy else [
-        "while first < end:", *indented([*bound, loop(
+    if copy:
+        loops = copy_loops(copy, frame, [*bound], step)
+    elif serial:
+        loops = _rows_in_turn(row, near, bound, step)
+    else:
+        loops = ["while first < end:", *indented([*bound, loop(
             "point_between", "0", row, near, masked=has_masks()), *step])]
     return [f"if {' and '.join(whole)}:", *indented([
         "first = begin", f"row = first // {row}",
         *unravel("row", extents[:-1], outer), *divided.begin_rows(), *loops,
         "return"])]
+
+
+def _rows_in_turn(row: str, names: Sequence[str], bound: Sequence[str],
+                  step: Sequence[str]) -> list[str]:
+    """Lines of rows whose elements are stored, or added, one after another.
+
+    Those of few elements are written out: benchmarks/notes/cpu.md#gathers-of-rows.
+    """
+    lines: list[str] = []
+    for length in _WRITTEN_OUT:
+        points = [invoke("point_between", [str(j), *names]) for j in range(length)]
+        lines += [f"while first < end and {row} == {length}:",
+                  *indented([*bound, *points, *step])]
+    return [*lines, "while first < end:", *indented([
+        *bound, f"for j in range({row}):",
+        *indented([invoke("point_between", ["j", *names])]), *step])]
 
 
 def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],

@@ -273,16 +273,17 @@ class SpecCalls:
         self.spec, self._name, self._names = spec, name, names
         self._known: dict[tuple[type, ...], CachedCall] = {}
 
-    def __call__(self, *values: Any) -> Any:
-        """Call the spec with arrays, Variables and numbers."""
-        key = tuple(map(type, values))
+    def __call__(self, *values: Any, out: Any = None) -> Any:
+        """Call the spec with arrays, Variables and numbers, and an array to fill."""
+        key = (*map(type, values), type(out))
         found = self._known.get(key)
         if found is None:
-            made = apply(self.spec, values, names=self._names)[0]
-            self._known[key] = CachedCall(self.spec, values, None, self._name,
+            outs = None if out is None else (out,)
+            made = apply(self.spec, values, out=outs, names=self._names)[0]
+            self._known[key] = CachedCall(self.spec, values, outs, self._name,
                                           self._names)
             return made
-        return found(values, None)
+        return found(values, out)
 
 
 def view_of(spec: View, x: Any) -> Any:

@@ -132,8 +132,21 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     indices = check_range(
         indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of extent "
         f"{rows}", "hold them inside with clip", name="indices")
-    found = gathered(x, indices, axis, calls)
-    return found if out is None else cast(dtype_of(found).name)(found, out=out)
+    if out is None:
+        return gathered(x, indices, axis, calls)
+    if _is_place(out, x, indices, axis):
+        gathered(x, indices, axis, out=out)
+        return out
+    found = gathered(x, indices, axis)
+    return cast(dtype_of(found).name)(found, out=out)
+
+
+def _is_place(out: Any, x: Any, indices: Any, axis: int) -> bool:
+    """Whether a gather may store in `out` itself: it reads nothing that is there."""
+    return all(type(a) is np.ndarray for a in (out, x, indices)) and \
+        out.shape == (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]) and \
+        out.dtype == x.dtype and out.flags.c_contiguous and not (
+            np.may_share_memory(out, x) or np.may_share_memory(out, indices))
 
 
 def _is_whole(indices: Any) -> bool:
@@ -149,10 +162,11 @@ def _repeated(name: str, axis: int) -> ComposedCalls:
 
 
 def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
-             calls: ComposedCalls | None = None) -> AnyArray:
+             calls: ComposedCalls | None = None, out: Any = None) -> AnyArray:
     """`take` of indices that are known to be in range; others are clamped.
 
-    `calls` learns how the next call like it is made.
+    `calls` learns how the next call like it is made.  What is stored in `out`, an array
+    in C order, is a view of it.
     """
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
@@ -168,7 +182,9 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
     gather = _gather(bool(outer), bool(inner))
     values = (x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
               *(count * after,) * len(outer))
-    found = gather(*values)
+    place = None if out is None else apply_view(
+        out, "reshape", (*outer, count, *inner))
+    found = gather(*values, out=place)
     made = found if whole and line else apply_view(
         found, "reshape", (*shape[:axis], *indices.shape, *shape[axis + 1:]))
     if calls is not None:
