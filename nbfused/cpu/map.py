@@ -142,6 +142,8 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         between = _run("point_between", used, serial, costly)
         unit, near = _unit_strides(frame, used)
         copy = row_copy(divided, inside, outputs[0])
+        if copy and copy.follows and frame.rank == 2:
+            points += copy.points(frame.operands)
         if not serial and unit:
             between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),

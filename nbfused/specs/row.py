@@ -171,8 +171,9 @@ class Row(Spec):
         from .vjp.row import row_vjp, spread
 
         whole = row_whole(self.kinds, shapes)
-        alone = whole[normalize_axis(self.axis, len(whole))] == 1 and all(
-            k in ("element", "row") for k, n in zip(self.kinds, needs, strict=True) if n)
+        wanted = {k for k, need in zip(self.kinds, needs, strict=True) if need}
+        alone = whole[normalize_axis(self.axis, len(whole))] == 1 and \
+            wanted <= {"element", "row"}
         found = row_vjp(self, needs, present, alone)
         return spread(self, found, shapes, whole, present)
 

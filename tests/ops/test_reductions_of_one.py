@@ -139,7 +139,8 @@ def test_numbers_that_do_not_fit_wrap_around_in_any_extent(columns, device):
 _GRADIENTS = {
     "softmax": lambda x, g: 0.0*g*(x - x), "log_softmax": lambda x, g: 0.0*g*(x - x),
     "sum": lambda x, g: g, "mean": lambda x, g: g, "max": lambda x, g: g,
-    "min": lambda x, g: g, "prod": lambda x, g: g*(x/x), "var": lambda x, g: 0.0*g*(x - x),
+    "min": lambda x, g: g, "prod": lambda x, g: g*(x/x),
+    "var": lambda x, g: 0.0*g*(x - x),
     "logsumexp": lambda x, g: g*np.where(np.isnan(x), np.nan, 1.0)}
 
 
