@@ -25,8 +25,6 @@ __all__ = ["RowCopy", "copy_loops", "row_copy"]
 
 #: Bytes of a row below which it is short, and has a loop of its own.
 _SHORT = 16
-#: Bytes and elements at most of a row whose length has a loop of its own.
-_WRITTEN_OUT, _MOST = 32, 8
 
 #: How many rows ahead are fetched, of 8, 16 and 32: 425,108 rows of 2 float32 from 7 MB
 #: take 14.0 ns each without, 10.1, 7.6 and 6.9 with them, from 70 KB 2.7, 3.9 with any.
@@ -102,40 +100,28 @@ class RowCopy:
             f"ahead = k0 + {_AHEAD}", *self._ahead(operands),
             f"prefetch({self.table.name}_at + place)"])]
 
-    def points(self, operands: Sequence[Operand]) -> list[str]:
-        """Lines of functions that copy the whole row `k`, one for each short length."""
-        lines: list[str] = []
-        for length in self._lengths:
-            _, pieces = self._pieces(length)
-            moved = [f"to[{pieces}*k + {at}] = origin[{pieces}*row + {at}]"
-                     for at in range(pieces)]
-            lines += inlined(f"copy_{length}", ["k", *self._names(operands)], [
-                *(f"{name} = {replace(o, code='1').load('k')}"
-                  for o in _repeated(operands) for name in o.names),
-                *self.elements.evaluate(self.function, ["row"]), *moved])
-        return lines
+    def point(self, operands: Sequence[Operand], length: int) -> list[str]:
+        """Lines of the function that copies the whole row `k` of `length` elements."""
+        _, pieces = self._pieces(length)
+        return inlined("copy_row", ["k", *self._names(operands)], [
+            *(f"{name} = {replace(o, code='1').load('k')}"
+              for o in _repeated(operands) for name in o.names),
+            *self.elements.evaluate(self.function, ["row"]),
+            *(f"to[{pieces}*k + {at}] = origin[{pieces}*row + {at}]"
+              for at in range(pieces))])
 
-    def rows(self, operands: Sequence[Operand], row: str) -> list[str]:
-        """Lines that copy rows of a short length, where no array has gaps."""
-        lines: list[str] = []
-        at = [f"{o.name}_at" for o in (self.output, self.table)]
-        for length in self._lengths:
-            same = [f"{name} == {length}" for name in (
-                row, self.divisor, self.output.strides[0], self.table.strides[0])]
-            same += [f"{o.strides[0]} == 1" for o in _repeated(operands)]
-            kind, _ = self._pieces(length)
-            lines += [f"if first < end and {' and '.join(same)}:", *indented([
-                *(line for o in _repeated(operands) for line in o.bind()[:1]),
-                *(f"{name} = {kind}_pointer({place})"
-                  for name, place in zip(("to", "origin"), at, strict=True)),
-                loop(f"copy_{length}", "k0", f"end // {length}", self._names(operands)),
-                "first = end"])]
-        return lines
-
-    @property
-    def _lengths(self) -> range:
-        """The lengths of rows that are written out."""
-        return range(2, min(_WRITTEN_OUT // self.output.dtype.itemsize, _MOST) + 1)
+    def rows(self, operands: Sequence[Operand], row: str, length: int) -> list[str]:
+        """Lines that copy rows of `length` elements, where no array has gaps."""
+        same = [f"{name} == {length}" for name in (
+            row, self.divisor, self.output.strides[0], self.table.strides[0])]
+        same += [f"{o.strides[0]} == 1" for o in _repeated(operands)]
+        kind, _ = self._pieces(length)
+        return [f"if first < end and {' and '.join(same)}:", *indented([
+            *(line for o in _repeated(operands) for line in o.bind()[:1]),
+            f"to = {kind}_pointer({self.output.name}_at)",
+            f"origin = {kind}_pointer({self.table.name}_at)",
+            loop("copy_row", "k0", f"end // {length}", self._names(operands)),
+            "first = end"])]
 
     def _pieces(self, length: int) -> tuple[str, int]:
         """The integers that a row is moved as, and how many there are."""
@@ -162,7 +148,7 @@ def _repeated(operands: Sequence[Operand]) -> list[Operand]:
 
 
 def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
-               step: Sequence[str]) -> list[str]:
+               step: Sequence[str], written: int) -> list[str]:
     """Lines that copy the rows from ``first`` to ``end``, by a loop for their length.
 
     One for all would ask of each short row whether it is a long one.
@@ -171,6 +157,8 @@ def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
     ----------
     bound, step
         Lines before a row and after it.
+    written
+        The length of rows that have a function of their own, or 0.
     """
     row, size = f"n{frame.rank - 1}", copy.output.dtype.itemsize
     lines: list[str] = []
@@ -178,7 +166,7 @@ def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
         lines = [*copy.begin(frame.operands, row), "while apart and first < end:",
                  *indented([*copy.fetch(frame.operands), *bound,
                             *copy.lines("0", row), *step])]
-        lines += copy.rows(frame.operands, row)
+        lines += copy.rows(frame.operands, row, written) if written else []
     return [*lines, f"while first < end and {size}*{row} >= {_SHORT}:",
             *indented([*bound, *copy.lines("0", row), *step]),
             "while first < end:",
