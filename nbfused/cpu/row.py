@@ -149,7 +149,7 @@ class RowLauncher:
             kernel = build("\n".join(problem.lines())), problem.frame
             # Two threads may make it: no harm.
             self._kernels[text, codes] = kernel
-            if text is StackedRowText and not problem.scratch:  # long rows have it, too
+            if text is StackedRowText and problem.fits:  # long rows have it, too
                 self._kernels[RowText, codes] = kernel
         return kernel
 
