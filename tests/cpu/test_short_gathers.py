@@ -8,6 +8,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.cpu import map as maps
+from nbfused.errors import InplaceModificationError
 from tests.variants import sampled
 
 RNG = np.random.default_rng(4)
@@ -84,3 +85,53 @@ def test_a_result_may_lie_anywhere(place):
            "wider": np.zeros((60, 3))}[place]
     assert nf.ops.take(x, rows, out=out) is out
     np.testing.assert_array_equal(out, expected)
+
+
+def added(rows, places, g):
+    expected = np.zeros((rows, g.shape[1]))
+    np.add.at(expected, places, g.astype(float))
+    return expected
+
+
+def test_recorded_gathers_are_repeated_by_machine_code(monkeypatch):
+    x = nf.Variable(table_of(37, 3, "float64"), requires_grad=True)
+    fresh = [RNG.integers(-37, 37, 23) for _ in range(4)]
+    for k, places in enumerate(fresh):
+        if k == 2:  # twice is enough to learn, and Python looks no more
+            monkeypatch.setattr(nf.ops.gathers, "check_range", None)
+        g = RNG.normal(size=(23, 3))
+        x.grad = None
+        out = nf.ops.take(x, places)
+        np.testing.assert_array_equal(out.data, x.data[places])
+        (out*g).sum().backward()
+        np.testing.assert_allclose(x.grad, added(37, places, g), rtol=1e-13, atol=1e-13)
+
+
+def test_recorded_gathers_still_look_at_what_they_are_given():
+    x = nf.Variable(table_of(41, 3, "float64"), requires_grad=True)
+    places = RNG.integers(0, 41, 19)
+    for _ in range(3):
+        nf.ops.take(x, places)
+    with pytest.raises(IndexError, match="41"):
+        nf.ops.take(x, np.where(places == places[0], 41, places))
+    for given in (np.repeat(places, 2)[::2], places.astype(np.int32), places[:7],
+                  places.reshape(19, 1)[:, 0], np.zeros(0, int)):
+        x.grad = None
+        out = nf.ops.take(x, given)
+        g = RNG.normal(size=out.shape)
+        out.backward(g)
+        np.testing.assert_allclose(x.grad, added(41, given, g), rtol=1e-13)
+    with nf.no_grad():
+        assert not nf.ops.take(x, places).requires_grad
+    plain = nf.Variable(x.data)
+    assert not nf.ops.take(plain, places).requires_grad
+    out = nf.ops.take(x, places)
+    nf.ops.add(places, 1, out=places)
+    with pytest.raises(InplaceModificationError):  # what was saved is watched as before
+        out.backward(np.ones((19, 3)))
+
+
+def test_recorded_gathers_have_second_derivatives():
+    x, places = table_of(11, 3, "float64")/40, RNG.integers(0, 11, 13)
+    for _ in range(2):
+        nf.testing.gradcheck(lambda x: nf.ops.take(x, places)**3, [x], order=2)
