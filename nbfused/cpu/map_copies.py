@@ -5,7 +5,8 @@ of a row.  As bytes a row has no end that is shorter than a vector, and 16-bit f
 are not converted: benchmarks/notes/cpu.md#gathers-of-rows.
 
 Short rows of a table that no near cache holds are *fetched* ahead: a processor sees but
-few of them at once, and waits for each.
+few of them at once, and waits for each.  Those of a few numbers, where there is a loop
+for their length, it sees enough of.
 """
 
 from __future__ import annotations
@@ -163,10 +164,10 @@ def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
     row, size = f"n{frame.rank - 1}", copy.output.dtype.itemsize
     lines: list[str] = []
     if copy.follows and frame.rank == 2:
-        lines = [*copy.begin(frame.operands, row), "while apart and first < end:",
+        lines = copy.rows(frame.operands, row, written) if written else []
+        lines += [*copy.begin(frame.operands, row), "while apart and first < end:",
                  *indented([*copy.fetch(frame.operands), *bound,
                             *copy.lines("0", row), *step])]
-        lines += copy.rows(frame.operands, row, written) if written else []
     return [*lines, f"while first < end and {size}*{row} >= {_SHORT}:",
             *indented([*bound, *copy.lines("0", row), *step]),
             "while first < end:",

@@ -135,3 +135,11 @@ def test_recorded_gathers_have_second_derivatives():
     x, places = table_of(11, 3, "float64")/40, RNG.integers(0, 11, 13)
     for _ in range(2):
         nf.testing.gradcheck(lambda x: nf.ops.take(x, places)**3, [x], order=2)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 8, 11])
+def test_rows_of_a_table_that_no_near_cache_holds(columns):
+    x = RNG.normal(size=(300_000, columns)).astype(np.float32)
+    rows = RNG.integers(-300_000, 300_000, 70_001)
+    np.testing.assert_array_equal(nf.ops.take(x, rows), x[rows])
+    np.testing.assert_array_equal(nf.ops.take(x[::2], rows // 2), x[::2][rows // 2])
