@@ -30,6 +30,10 @@ from .text.stream import can_stream, may_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
+#: Elements of the rows of a gather or a scatter that are written out, and of a call
+#: that is worth a kernel for its row's length: one takes 0.3 s to compile.
+_WRITTEN_OUT, _LEAST = range(2, 9), 1 << 11
+
 
 class Kernel(NamedTuple):
     """A compiled Map, whose units of work are points.
@@ -50,8 +54,8 @@ class Kernel(NamedTuple):
     serial: bool
 
 
-def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
-    """Compile a Map to a kernel."""
+def compile_map(typed: TypedMap, signature: Signature, written: int = 0) -> Kernel:
+    """Compile a Map to a kernel; rows of `written` elements are written out."""
     (rank,) = signature.ranks
     function = typed.function
     count = len(function.results)
@@ -66,16 +70,24 @@ def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
     frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank))
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
-    entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
+    entry = build("\n".join(_text(typed, elements, outputs, frame, serial,
+                                  written)))
     return Kernel(entry, frame, tuple(outputs), serial)
 
 
 def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     """Make the launcher of a Map, which compiles its kernels when needed."""
     short = short_map(typed, signature)
-    usual = cache(lambda: map_launcher(compile_map(typed, signature)))
-    return BindingLauncher(
-        lambda call: (short and short.bind(call)) or usual().bind(call))
+    by_index = "index" in typed.kinds and not {"raw", "scatter"}.isdisjoint(typed.kinds)
+    usual = cache(lambda row: map_launcher(compile_map(typed, signature, row)))
+    return BindingLauncher(lambda call: (short and short.bind(call)) or usual(
+        _short_row(call) if by_index else 0).bind(call))
+
+
+def _short_row(call: Call) -> int:
+    """The length of a call's rows if a kernel should write them out, or 0."""
+    row, rows = call.shape[-1], prod(call.shape[:-1])
+    return row if row in _WRITTEN_OUT and row*rows >= _LEAST else 0
 
 
 def map_launcher(kernel: Kernel) -> BindingLauncher:
@@ -117,7 +129,7 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
 
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,
-          serial: bool) -> list[str]:
+          serial: bool, written: int) -> list[str]:
     function, table = typed.function, elements.table
     points, names = _point("point", function, elements, outputs)
     costly = not is_cheap(function)
@@ -139,12 +151,14 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         between = _run("point_between", used, serial, costly)
         unit, near = _unit_strides(frame, used)
         copy = row_copy(divided, inside, outputs[0])
+        if copy and copy.follows and written and frame.rank == 2:
+            points += copy.point(frame.operands, written)
         if not serial and unit:
             between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),
                 "else:", *indented(between)]
-        if not serial and frame.rank > 1:
-            whole = _whole_rows(frame, divided, unit, near, copy)
+        if frame.rank > 1:
+            whole = _whole_rows(frame, divided, unit, near, copy, written, serial)
         run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
@@ -164,7 +178,7 @@ def _unit_strides(frame: Frame, names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
-                copy: RowCopy | None) -> list[str]:
+                copy: RowCopy | None, written: int, serial: bool) -> list[str]:
     """Lines for rows that follow one another, none of which is cut.
 
     They may be short: there is nothing else in their loop, and a mask for the last
@@ -177,13 +191,31 @@ def _whole_rows(frame: Frame, divided: Divided, unit: str, near: Sequence[str],
     bound = [line for o in frame.operands if o.code != "r"
              for line in o.bind(offset(o, outer))]
     step = [f"first += {row}", *divided.next_row(), *advance(extents[:-1], outer)]
-    loops = copy_loops(copy, frame, [*bound], step) if copy else [
-        "while first < end:", *indented([*bound, loop(
+    if copy:
+        loops = copy_loops(copy, frame, bound, step, written)
+    elif serial:
+        loops = _rows_in_turn(row, near, bound, step, written)
+    else:
+        loops = ["while first < end:", *indented([*bound, loop(
             "point_between", "0", row, near, masked=has_masks()), *step])]
     return [f"if {' and '.join(whole)}:", *indented([
         "first = begin", f"row = first // {row}",
         *unravel("row", extents[:-1], outer), *divided.begin_rows(), *loops,
         "return"])]
+
+
+def _rows_in_turn(row: str, names: Sequence[str], bound: Sequence[str],
+                  step: Sequence[str], written: int) -> list[str]:
+    """Lines of rows whose elements are stored, or added, one after another.
+
+    Those of few elements are written out: benchmarks/notes/cpu.md#gathers-of-rows.
+    """
+    points = [invoke("point_between", [str(j), *names]) for j in range(written)]
+    return [*[f"while first < end and {row} == {written}:",
+              *indented([*bound, *points, *step])]*bool(written),
+            "while first < end:", *indented([
+                *bound, f"for j in range({row}):",
+                *indented([invoke("point_between", ["j", *names])]), *step])]
 
 
 def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],

@@ -5,7 +5,8 @@ of a row.  As bytes a row has no end that is shorter than a vector, and 16-bit f
 are not converted: benchmarks/notes/cpu.md#gathers-of-rows.
 
 Short rows of a table that no near cache holds are *fetched* ahead: a processor sees but
-few of them at once, and waits for each.
+few of them at once, and waits for each.  Those of a few numbers, where there is a loop
+for their length, it sees enough of.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..scalar.typing.types import Typed
 from ..support.records import record
 from .text.divisions import Divided
 from .text.elements import Computed, Elements
-from .text.lines import indented
+from .text.lines import indented, inlined, loop
 from .text.operands import INT64, Frame, Operand, offset
 
 __all__ = ["RowCopy", "copy_loops", "row_copy"]
@@ -43,8 +44,9 @@ class RowCopy:
     ----------
     elements
         What is bound to the parameters of the function without divisions.
-    function, start
-        The function of a row's place in the table; the index that the row begins at.
+    function, start, divisor
+        The function of a row's place in the table; the index that the row begins at,
+        a multiple of the divisor.
     table, output
         What is read, and what is stored.
     """
@@ -52,6 +54,7 @@ class RowCopy:
     elements: Elements
     function: Typed
     start: str
+    divisor: str
     table: Operand
     output: Operand
 
@@ -98,6 +101,41 @@ class RowCopy:
             f"ahead = k0 + {_AHEAD}", *self._ahead(operands),
             f"prefetch({self.table.name}_at + place)"])]
 
+    def point(self, operands: Sequence[Operand], length: int) -> list[str]:
+        """Lines of the function that copies the whole row `k` of `length` elements."""
+        _, pieces = self._pieces(length)
+        return inlined("copy_row", ["k", *self._names(operands)], [
+            *(f"{name} = {replace(o, code='1').load('k')}"
+              for o in _repeated(operands) for name in o.names),
+            *self.elements.evaluate(self.function, ["row"]),
+            *(f"to[{pieces}*k + {at}] = origin[{pieces}*row + {at}]"
+              for at in range(pieces))])
+
+    def rows(self, operands: Sequence[Operand], row: str, length: int) -> list[str]:
+        """Lines that copy rows of `length` elements, where no array has gaps."""
+        same = [f"{name} == {length}" for name in (
+            row, self.divisor, self.output.strides[0], self.table.strides[0])]
+        same += [f"{o.strides[0]} == 1" for o in _repeated(operands)]
+        kind, _ = self._pieces(length)
+        return [f"if first < end and {' and '.join(same)}:", *indented([
+            *(line for o in _repeated(operands) for line in o.bind()[:1]),
+            f"to = {kind}_pointer({self.output.name}_at)",
+            f"origin = {kind}_pointer({self.table.name}_at)",
+            loop("copy_row", "k0", f"end // {length}", self._names(operands)),
+            "first = end"])]
+
+    def _pieces(self, length: int) -> tuple[str, int]:
+        """The integers that a row is moved as, and how many there are."""
+        size = self.output.dtype.itemsize*length
+        width = min(size & -size, 8)
+        return f"u{8*width}", size // width
+
+    def _names(self, operands: Sequence[Operand]) -> list[str]:
+        """Names that the functions of a row read."""
+        loaded = {name for o in operands for name in o.names}
+        return [*(n for n in self.elements.names(self.function) if n not in loaded),
+                *(o.name for o in _repeated(operands)), "to", "origin"]
+
     def _ahead(self, operands: Sequence[Operand]) -> list[str]:
         """Lines that compute the place of the row ``ahead``."""
         bound = [line for o in operands if o.code == "0" and not o.output
@@ -105,8 +143,13 @@ class RowCopy:
         return [*bound, *self._place()]
 
 
+def _repeated(operands: Sequence[Operand]) -> list[Operand]:
+    """The operands that have one element for each row."""
+    return [o for o in operands if o.code == "0" and not o.output]
+
+
 def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
-               step: Sequence[str]) -> list[str]:
+               step: Sequence[str], written: int) -> list[str]:
     """Lines that copy the rows from ``first`` to ``end``, by a loop for their length.
 
     One for all would ask of each short row whether it is a long one.
@@ -115,11 +158,14 @@ def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
     ----------
     bound, step
         Lines before a row and after it.
+    written
+        The length of rows that have a function of their own, or 0.
     """
     row, size = f"n{frame.rank - 1}", copy.output.dtype.itemsize
     lines: list[str] = []
     if copy.follows and frame.rank == 2:
-        lines = [*copy.begin(frame.operands, row), "while apart and first < end:",
+        lines = copy.rows(frame.operands, row, written) if written else []
+        lines += [*copy.begin(frame.operands, row), "while apart and first < end:",
                  *indented([*copy.fetch(frame.operands), *bound,
                             *copy.lines("0", row), *step])]
     return [*lines, f"while first < end and {size}*{row} >= {_SHORT}:",
@@ -137,7 +183,8 @@ def row_copy(divided: Divided, elements: Elements, output: Operand) -> RowCopy |
     table = elements.table[str(load.args[0])]
     if found is None or not isinstance(table, Operand) or table.dtype != output.dtype:
         return None
-    return RowCopy(elements, *found, table, output)
+    divisor = divided.divisors[int(found[1].removeprefix("multiple"))]
+    return RowCopy(elements, *found, divisor, table, output)
 
 
 def _load_of(typed: Typed) -> Let | None:

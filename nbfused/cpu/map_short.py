@@ -29,7 +29,7 @@ def short_map(typed: TypedMap, signature: Signature) -> ShortRows | None:
         return None
     return ShortRows([function], _LONGEST if is_cheap(function) else _LONGEST_COSTLY,
                      [True]*len(signature.outputs),
-                     lambda row, ways: _text(typed, signature, row, ways))
+                     lambda row, ways: _text(typed, signature, row, ways), planes=True)
 
 
 def _text(typed: TypedMap, signature: Signature, row: int, ways: Sequence[Way],
@@ -43,7 +43,7 @@ def _text(typed: TypedMap, signature: Signature, row: int, ways: Sequence[Way],
                for k, dtype in enumerate(signature.outputs)]
     arrays = [replace(o, row=apart) for o, (_, apart)
               in zip([*operands, *outputs], ways, strict=True)]
-    frame = Frame(arrays, rank, scalars)
+    frame = Frame(arrays, rank, scalars, [o.apart for o in arrays if o.code == "p"])
     lines, names = _lines(typed, elements, arrays, inputs, row)
     title = f"Map {function.function.name} of rows of {row}"
     return kernel_of_rows(title, [function], lines, names, frame), frame

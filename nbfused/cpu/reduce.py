@@ -56,6 +56,10 @@ _FEW, _FEW_OF_SEVERAL, _FEW_COSTLY = 48, 100, 512
 #: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
 _STRETCH = 1 << 16
 
+#: Steps at most from one of many results to the next, reduced elements at least, and of
+#: few results, for the kernel across them: benchmarks/notes/cpu.md#spans.
+_STEP, _SEVERAL, _DEEP = 2, 3, 16
+
 #: Results at least of short rows for the kernel across rows; not measured.
 _MANY = 64
 
@@ -117,13 +121,16 @@ class _Reduction:
         reduced = prod(call.shape[self.kept:])
         if self.typed.stored:
             return self._along(call, reduced)
+        beside = self._are_beside(call, reduced)
         if self._is_row(call):
             rows = self._as_rows()
             short = rows and rows.in_short_rows(call)
             if short:
                 return short
-            if rows and not self._is_faster_than_rows(call):
+            if rows and not beside and not self._is_faster_than_rows(call):
                 return rows.bind(call)
+        if beside:
+            return self._across(call, reduced)
         span = None if {"raw", "index"} & set(self.typed.kinds) else \
             find_span(call, self.kept, self.inputs, self._filled)
         if span is not None:
@@ -143,6 +150,25 @@ class _Reduction:
         columns, rows = call.shape[-1], max(call.shape[:-1])
         return (columns <= NARROW and rows >= _MANY) or (
             0 < columns <= self._longest and self._is_near(call))
+
+    def _are_beside(self, call: Call, reduced: int) -> bool:
+        """Whether results side by side fill vectors, which are added at once.
+
+        benchmarks/notes/cpu.md#spans
+        """
+        if not self.kept or reduced < _SEVERAL or self._longest or not self._adds:
+            return False
+        at = self.kept - 1
+        steps = {abs(s[at]) for s in call.strides[:self.inputs]}
+        if call.shape[at] >= _WIDE:
+            return 0 < max(steps) <= _STEP
+        return call.shape[at] >= self._filled and reduced >= _DEEP and steps == {1}
+
+    @cached_property
+    def _adds(self) -> bool:
+        """Whether elements are computed and merged by little more than an addition."""
+        return {"raw", "index"}.isdisjoint(self.typed.kinds) and \
+            is_cheap(self.typed.merge) and is_cheap(self.typed.element)
 
     @cached_property
     def _few(self) -> int:

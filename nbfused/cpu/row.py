@@ -14,8 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isqrt, prod
 
+import numpy as np
+
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
+from ..support.forks import cached_property
 from ..support.loop_nests import stride_code
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
 from .row_short import short_row
@@ -24,6 +27,7 @@ from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
 from .text.operands import Frame
+from .text.reuse import is_cheap
 from .text.starts import start_in_steps, start_of
 
 __all__ = ["RowLauncher", "build_row", "lanes_last"]
@@ -41,6 +45,10 @@ _WIDE = 16
 #: So many rows side by side at least for the kernel across them:
 #: benchmarks/notes/cpu.md#short-rows.
 _SIDE_BY_SIDE = 8
+
+#: Columns at least, and bytes of an element, for rows side by side to stay the lanes
+#: where another loop is longer: benchmarks/notes/cpu.md#rows-across.
+_DEEP, _WORD = 16, 4
 
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
 #: the strides: benchmarks/notes/cpu.md#short-rows.
@@ -87,9 +95,30 @@ class RowLauncher:
         start = self.in_short_rows(call)
         if start is not None:
             return start
-        if not self.sums:
+        if not self.sums and not self._are_beside(call):
             call = lanes_last(call, len(call.shape) - 1)
         return self._across(call) if self._is_across(call) else self._along(call)
+
+    def _are_beside(self, call: Call) -> bool:
+        """Whether few rows side by side stay the lanes: others would be gathered.
+
+        Not of 16-bit floats, nor of exponentials that are summed only:
+        benchmarks/notes/cpu.md#rows-across.
+        """
+        if len(call.shape) < 2:
+            return False
+        return call.shape[-1] >= _DEEP and call.shape[-2] >= _SIDE_BY_SIDE and \
+            self._stays and all(s[-2] <= 1 for s in call.strides)
+
+    @cached_property
+    def _stays(self) -> bool:
+        """Whether the functions and dtypes are such that gathers cost most."""
+        functions = [f for s in self.typed.stages for f in (s.element, s.merge)]
+        dtypes = [d for d in (*self.signature.inputs, *self.signature.outputs)
+                  if isinstance(d, np.dtype)]
+        return all(d.itemsize >= _WORD for d in dtypes) and (
+            all(map(is_cheap, functions)) or
+            any(o.kind == "element" for o in self.typed.outs))
 
     def in_short_rows(self, call: Call) -> Start | None:
         """Bind to a kernel of rows that are written out, if it is for such rows."""
@@ -149,7 +178,7 @@ class RowLauncher:
             kernel = build("\n".join(problem.lines())), problem.frame
             # Two threads may make it: no harm.
             self._kernels[text, codes] = kernel
-            if text is StackedRowText and not problem.scratch:  # long rows have it, too
+            if text is StackedRowText and problem.fits:  # long rows have it, too
                 self._kernels[RowText, codes] = kernel
         return kernel
 

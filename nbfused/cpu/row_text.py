@@ -46,8 +46,9 @@ class RowText:
         of chunks, whether to finish, and the address of each partial sum.
     sums
         Kind and accumulator of each output that is a sum over rows.
-    scratch
-        Local arrays for the values of a row that no output can hold, and their dtypes.
+    scratch, copied
+        Local arrays for the values of a row that no output can hold, and their dtypes;
+        the inputs that are copied to the stack.
     on_stack, rooms, launched, inner, index
         Whether values that no output can hold are kept on the stack; codes of outputs
         that may hold a stage's values; what the launcher adds to the arguments; the
@@ -75,6 +76,11 @@ class RowText:
         self.inputs, self.outputs, scalars, table = bind_operands(
             typed, signature, lambda name, dtype, output: Operand(
                 name, dtype, next(codes), rank, output, self.inner))
+        self.copied = self._strided_columns() if self.on_stack else []
+        moved = {o: replace(o, code="1") for o in self.copied}
+        self.inputs = [moved.get(o, o) for o in self.inputs]
+        table = {name: moved.get(slot, slot) if isinstance(slot, Operand) else slot
+                 for name, slot in table.items()}
         self.elements.table |= {**table, "index": Computed("index", INT64),
                                 "size": Computed(self.columns, INT64),
                                 FIRST: Computed(FIRST_LANE, INT64, given=True)}
@@ -88,6 +94,11 @@ class RowText:
     def lines(self) -> list[str]:
         """The lines of the kernel."""
         return self.body([vectors(*self._each())])
+
+    @property
+    def fits(self) -> bool:
+        """Whether rows of any length do: nothing of a row is on the stack."""
+        return not (self.scratch or self.copied)
 
     def _each(self) -> list[Typed]:
         """The functions of a row's elements."""
@@ -117,13 +128,34 @@ class RowText:
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
         reserved += [local(*one, SCRATCH) for one in self.scratch.items()]
+        reserved += [local(f"{o.name}_copy", o.dtype, SCRATCH) for o in self.copied]
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
-                *functions, *finishing, *begin, "def kernel(a, begin, end):",
-                *indented([*narrow, *self.frame.unpack(), *self._pointers(), *reserved,
-                          f"rows = {' * '.join(self.rows)}",
-                          "if finish:", *indented(finish or ["pass"]), "else:",
-                          "    for u in range(begin, end):",
-                          *indented(indented([*end, *self._rows(row)]))])]
+                *functions, *finishing, *begin, *self._copy(),
+                "def kernel(a, begin, end):", *indented([
+                    *narrow, *self.frame.unpack(), *self._pointers(), *reserved,
+                    f"rows = {' * '.join(self.rows)}",
+                    "if finish:", *indented(finish or ["pass"]), "else:",
+                    *indented(self._copies()), "    for u in range(begin, end):",
+                    *indented(indented([*end, *self._rows(row)]))])]
+
+    # Columns -----------------------------------------------------------------------
+
+    def _strided_columns(self) -> list[Operand]:
+        """The inputs that all rows read, and whose elements lie apart."""
+        kinds = [kind for kind in self.typed.kinds if kind != "scalar"]
+        return [o for o, kind in zip(self.inputs, kinds, strict=True)
+                if kind == "column" and o.code == "s"]
+
+    def _copy(self) -> list[str]:
+        copy = inlined("copy", ["l", "x", "s", "y"], ["y[l] = x[l*s]"])
+        return copy if self.copied else []
+
+    def _copies(self) -> list[str]:
+        """Lines that copy strided columns to the stack, where each row reads them."""
+        return [line for o in self.copied for line in (
+            o.bind()[0],
+            loop("copy", "0", self.columns, [o.name, o.strides[-1], f"{o.name}_copy"]),
+            f"{o.name}_at = address({o.name}_copy)")]
 
     def _outs(self, *kinds: str) -> list[tuple[int, TypedOut]]:
         return [(k, o) for k, o in enumerate(self.typed.outs) if o.kind in kinds]

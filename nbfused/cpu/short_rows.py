@@ -35,6 +35,7 @@ _STATEMENTS = 336
 
 #: How an array's elements lie: its code in the loop over rows, and how many elements
 #: lie from one row to the next, or in the row that all rows read; 0 of one element.
+#: Of one in planes, ``"p"``, rows are neighbours and their elements lie far apart.
 Way = tuple[str, int]
 
 #: Gives the lines of the kernel for rows of so many elements that lie in these ways,
@@ -57,13 +58,16 @@ class ShortRows:
         For each output, whether it has all elements of a row, or one.
     write
         The writer of the kernels.
+    planes
+        Whether it writes them for inputs in planes; the distance in each is an extra
+        argument.
     """
 
     def __init__(self, functions: Sequence[Typed], longest: int, whole: Sequence[bool],
-                 write: Writer) -> None:
+                 write: Writer, planes: bool = False) -> None:
         statements = sum(map(cost_of, functions))
         self._longest = min(longest, _STATEMENTS // max(statements, 1))
-        self._whole, self._write = tuple(whole), write
+        self._whole, self._write, self._planes = tuple(whole), write, planes
         self._kernels: dict[tuple[int, tuple[Way, ...]], tuple[Entry, Frame]] = {}
 
     def bind(self, call: Call) -> Start | None:
@@ -80,22 +84,26 @@ class ShortRows:
         entry, frame = known
         rows = replace(call, shape=call.shape[:-1],
                        strides=tuple([s[:-1] for s in call.strides]))
-        return start_of(entry, frame, rows, (), prod(rows.shape), row)
+        apart = tuple([s[-1] for (code, _), s in zip(ways, call.strides, strict=True)
+                       if code == "p"])
+        return start_of(entry, frame, rows, apart, prod(rows.shape), row)
 
     def _ways(self, call: Call) -> tuple[Way, ...] | None:
         row = call.shape[-1]
         if len(call.shape) < 2 or not 1 < row <= self._longest or \
                 call.shape[-2] < _ROWS or prod(call.shape) < _LEAST:
             return None
-        found = [_way(row, *s[-2:]) for s in call.strides]
+        found = [_way(row, s[-2], s[-1], self._planes) for s in call.strides]
         outputs = [("1", row * whole) for whole in self._whole]
         ways = tuple([way for way in found if way is not None])
         fits = len(ways) == len(found) and [*ways[len(ways) - len(outputs):]] == outputs
         return ways if fits else None
 
 
-def _way(row: int, down: int, along: int) -> Way | None:
+def _way(row: int, down: int, along: int, planes: bool) -> Way | None:
     """The way that elements lie, by their strides from row to row and within one."""
+    if planes and down == 1 and abs(along) > 1:
+        return "p", row
     if along == 1 and row <= down <= 2*row:
         return "1", down
     if along in (0, 1) and down == 0:

@@ -31,7 +31,7 @@ from ..specs import Spec, View
 from ..support.generated import compiled
 from .base import output_tuple, raise_named
 
-__all__ = ["CachedCall", "ComposedCalls", "SpecCalls", "fast_calls", "view_of"]
+__all__ = ["CachedCall", "GatherCalls", "SpecCalls", "fast_calls", "view_of"]
 
 Call = Callable[..., Any]
 
@@ -266,23 +266,78 @@ class SpecCalls:
     spec
         What is called; an attribute too.
     name, names
-        What messages call the op and its arguments.
+        What messages call the op and its arguments; the second is an attribute too.
     """
 
     def __init__(self, spec: Spec, name: str, names: tuple[str, ...]) -> None:
-        self.spec, self._name, self._names = spec, name, names
+        self.spec, self._name, self.names = spec, name, names
         self._known: dict[tuple[type, ...], CachedCall] = {}
 
-    def __call__(self, *values: Any) -> Any:
-        """Call the spec with arrays, Variables and numbers."""
-        key = tuple(map(type, values))
+    def __call__(self, *values: Any, out: Any = None) -> Any:
+        """Call the spec with arrays, Variables and numbers, and an array to fill."""
+        key = (*map(type, values), type(out))
         found = self._known.get(key)
         if found is None:
-            made = apply(self.spec, values, names=self._names)[0]
-            self._known[key] = CachedCall(self.spec, values, None, self._name,
-                                          self._names)
+            outs = None if out is None else (out,)
+            made = apply(self.spec, values, out=outs, names=self.names)[0]
+            self._known[key] = CachedCall(self.spec, values, outs, self._name,
+                                          self.names)
             return made
-        return found(values, None)
+        return found(values, out)
+
+
+class GatherCalls(ComposedCalls):
+    """Calls of a gather of rows that machine code repeats, of Variables too.
+
+    The table of a gather that is recorded is a matrix, its indices a line: what is
+    recorded has a view of these, which is all that Python makes of such a call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recorded: dict[Any, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {}
+
+    def learn_recorded(self, x: Any, indices: Any, spec: Spec, values: Sequence[Any],
+                       made: Any, ranges: dict[int, tuple[int, int]],
+                       names: tuple[str, ...]) -> None:
+        """Learn a call of a Variable that was recorded; parameters as for `learn`."""
+        node = made._edge and made._edge[0]
+        if type(node) is not SpecNode or node.plan.forward is not spec or \
+                type(x._value) is not np.ndarray or len(node.recording.tracked) != 1:
+            return
+        if len(self._recorded) >= _LIMIT:
+            self._recorded.clear()
+        self._recorded[self._key(x._value, indices)] = (
+            node.recording, tuple(values[2:]), names)
+        self.learn((x._value, indices), spec, (x._value, *values[1:]), made._value,
+                   ranges)
+
+    def recorded(self, x: Any, indices: Any) -> Any:
+        """The result for a Variable; None where something else has to be asked."""
+        kind = type(x)
+        if kind not in IN_GRAPH or type(indices) is not np.ndarray or KEEPING \
+                or x._edge is None or not RECORDING.get():
+            return None
+        table = x._value
+        found = self._recorded.get(self._key(table, indices)) \
+            if type(table) is np.ndarray else None
+        made = found and indices.flags.c_contiguous and self.function(table, indices)
+        if not (found and made):
+            return None
+        recording, numbers, names = found
+        wide = np.ndarray((len(indices), table.shape[1]), indices.dtype, indices, 0,
+                          (indices.itemsize, 0))
+        node = SpecNode(recording, (x._edge, None, *[None]*len(numbers)),
+                        (table, wide, *numbers), made, names)
+        return kind.at(made[0], (node, 0))
+
+    @staticmethod
+    def _key(table: Any, indices: Any) -> tuple[Any, ...]:
+        return table.shape, table.dtype, indices.shape, indices.dtype
+
+
+#: Ways of gathers that are recorded, at most.
+_LIMIT = 256
 
 
 def view_of(spec: View, x: Any) -> Any:

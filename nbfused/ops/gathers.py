@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..autograd import Variable
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
-from ..op.cached_call import ComposedCalls, SpecCalls
+from ..op.cached_call import GatherCalls, SpecCalls
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..scalar.language.names import load
@@ -110,9 +111,13 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     array([30., 10., 30.])
     """
     calls = _repeated("take", axis) if out is None and type(axis) is int else None
-    made = calls and not keywords and calls.function(x, indices)
-    if made:
-        return made[0]
+    if calls and not keywords:
+        made = calls.function(x, indices)
+        if made:
+            return made[0]
+        recorded = calls.recorded(x, indices)
+        if recorded is not None:
+            return recorded
     if keywords or axis is None or _is_whole(indices):
         return as_numpy("take", x, indices, axis=axis, out=out, **keywords)
     for given, name in ((x, "x"), (indices, "indices")):
@@ -132,8 +137,21 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     indices = check_range(
         indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of extent "
         f"{rows}", "hold them inside with clip", name="indices")
-    found = gathered(x, indices, axis, calls)
-    return found if out is None else cast(dtype_of(found).name)(found, out=out)
+    if out is None:
+        return gathered(x, indices, axis, calls)
+    if _is_place(out, x, indices, axis):
+        gathered(x, indices, axis, out=out)
+        return out
+    found = gathered(x, indices, axis)
+    return cast(dtype_of(found).name)(found, out=out)
+
+
+def _is_place(out: Any, x: Any, indices: Any, axis: int) -> bool:
+    """Whether a gather may store in `out` itself: it reads nothing that is there."""
+    return all(type(a) is np.ndarray for a in (out, x, indices)) and \
+        out.shape == (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]) and \
+        out.dtype == x.dtype and out.flags.c_contiguous and not (
+            np.may_share_memory(out, x) or np.may_share_memory(out, indices))
 
 
 def _is_whole(indices: Any) -> bool:
@@ -143,16 +161,17 @@ def _is_whole(indices: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _repeated(name: str, axis: int) -> ComposedCalls:
+def _repeated(name: str, axis: int) -> GatherCalls:
     """The calls of `take`, or `take_along_axis`, that machine code repeats."""
-    return ComposedCalls()
+    return GatherCalls()
 
 
 def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
-             calls: ComposedCalls | None = None) -> AnyArray:
+             calls: GatherCalls | None = None, out: Any = None) -> AnyArray:
     """`take` of indices that are known to be in range; others are clamped.
 
-    `calls` learns how the next call like it is made.
+    `calls` learns how the next call like it is made.  What is stored in `out`, an array
+    in C order, is a view of it.
     """
     shape, rows = tuple(x.shape), int(x.shape[axis])
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
@@ -168,10 +187,16 @@ def gathered(x: AnyArray, indices: AnyArray, axis: int = 0,
     gather = _gather(bool(outer), bool(inner))
     values = (x if whole else apply_view(x, "reshape", table), wide, *inner, rows,
               *(count * after,) * len(outer))
-    found = gather(*values)
+    place = None if out is None else apply_view(
+        out, "reshape", (*outer, count, *inner))
+    found = gather(*values, out=place)
     made = found if whole and line else apply_view(
         found, "reshape", (*shape[:axis], *indices.shape, *shape[axis + 1:]))
-    if calls is not None:
+    if calls is not None and isinstance(made, Variable):
+        if line and whole and axis == 0 and inner and type(indices) is np.ndarray:
+            calls.learn_recorded(x, indices, gather.spec, values, made,
+                                 {1: (-rows, rows)}, gather.names)
+    elif calls is not None:
         calls.learn((x, indices), gather.spec, values, made, {1: (-rows, rows)})
     return made
 
@@ -239,7 +264,7 @@ def take_along_axis(x: AnyArray, indices: AnyArray,
 @op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
     Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))))
 def _take_lines(x: AnyArray, indices: AnyArray, axis: int,
-                calls: ComposedCalls | None = None) -> AnyArray:
+                calls: GatherCalls | None = None) -> AnyArray:
     """`take_along_axis` at indices that are known to be in range.
 
     `calls` learns how the next call like it is made.

@@ -165,12 +165,18 @@ class Row(Spec):
             present: tuple[bool, ...]) -> Pullback:
         """A Row again: it runs the stages, then their derivatives, in one launch.
 
-        What broadcast elements receive is summed after it.
+        What broadcast elements receive is summed after it.  Nothing is saved of rows of
+        one element: that would be as many numbers as there are elements.  Unless there
+        are results for rows, with which fusion joins the derivative in one launch.
         """
         from .vjp.row import row_vjp, spread
 
-        found = row_vjp(self, needs, present)
-        return spread(self, found, shapes, row_whole(self.kinds, shapes), present)
+        whole = row_whole(self.kinds, shapes)
+        wanted = {k for k, need in zip(self.kinds, needs, strict=True) if need}
+        alone = whole[normalize_axis(self.axis, len(whole))] == 1 and \
+            wanted <= {"element", "row"} and all(o.kind == "element" for o in self.outs)
+        found = row_vjp(self, needs, present, alone)
+        return spread(self, found, shapes, whole, present)
 
     def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
                 size: int) -> Batching | None:

@@ -133,8 +133,22 @@ def _make_calls(compiled):
     f(numbers((10, 3)), numbers((3,)))  # few elements
     f(numbers((ROWS, 9)), numbers((9,)))  # long rows
     f(numbers((ROWS, 3)), numbers((ROWS, 3)))  # no rows at all
-    f(numbers((ROWS, 3)), numbers((3, ROWS)).T)
+    f(numbers((ROWS, 3)), numbers((ROWS, 6))[:, ::2])
     assert compiled() == []
     f(numbers((ROWS, 3)), numbers((3,)))
     f(numbers((2*ROWS, 3)), numbers((3,)))
     assert len(compiled()) == 1
+    f(numbers((ROWS, 3)), numbers((3, ROWS)).T)  # in planes
+    f(numbers((ROWS, 3)), numbers((3, 2*ROWS)).T[:ROWS])  # that lie farther apart
+    assert len(compiled()) == 2
+
+
+@pytest.mark.parametrize("dtype", sampled(
+    ["f4", "f2", ml_dtypes.bfloat16, "i1", "?", "c8"], "f4", "f2"), ids=str)
+@pytest.mark.parametrize("row", [2, 5, 8])
+def test_planes(row, dtype):
+    x, y = numbers((3, ROWS, row), dtype), numbers((3, row, ROWS + 7), dtype)
+    given = y.swapaxes(1, 2)[:, 3:-4]
+    for other in (given, given[:, :, ::-1]):
+        np.testing.assert_array_equal(ops.multiply(x, other), x*other)
+        np.testing.assert_array_equal(ops.equal(other, x), other == x)

@@ -132,3 +132,62 @@ def test_numbers_that_do_not_fit_wrap_around_in_any_extent(columns, device):
         nf.to_numpy(_unsigned(nf.array(x, device=device), axis=1)),
         total*np.array(columns - 2).astype(np.uint64) // np.uint64(columns),
         strict=True)
+
+
+#: The softmax of one element is 1 whatever it is, but for what its exponentials make of
+#: infinite numbers and NaN; each with its derivative, from x and the cotangent.
+_GRADIENTS = {
+    "softmax": lambda x, g: 0.0*g*(x - x), "log_softmax": lambda x, g: 0.0*g*(x - x),
+    "sum": lambda x, g: g, "mean": lambda x, g: g, "max": lambda x, g: g,
+    "min": lambda x, g: g, "prod": lambda x, g: g*(x/x),
+    "var": lambda x, g: 0.0*g*(x - x),
+    "logsumexp": lambda x, g: g*np.where(np.isnan(x), np.nan, 1.0)}
+
+
+@pytest.mark.parametrize("name", _GRADIENTS)
+@pytest.mark.parametrize("dtype", sampled([np.float32, np.float16, np.float64],
+                                          np.float32))
+def test_gradients_of_rows_of_one_element(name, dtype, device):
+    rng = np.random.default_rng(8)
+    x, g = rng.normal(size=(2, 6, 1, 50)).astype(dtype)
+    x[0, 0, :3] = np.nan, np.inf, -np.inf
+    given = nf.Variable(nf.array(x, device=device), requires_grad=True)
+    op = getattr(nf.ops, name)
+    out = op(given, axis=1) if "softmax" in name else op(given, axis=1, keepdims=True)
+    out.backward(nf.array(g, device=device))
+    with np.errstate(invalid="ignore"):
+        expected = _GRADIENTS[name](x.astype(float), g.astype(float))
+    np.testing.assert_allclose(nf.to_numpy(given.grad), expected.astype(dtype),
+                               rtol=2e-3 if dtype == np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "max", "prod", "var"])
+def test_nothing_is_saved_of_rows_of_one_element(name):
+    kernels = []
+
+    class Recording(InterpreterBackend):
+        def build(self, spec, signature):
+            kernels.append((type(spec), len(signature.outputs)))
+            return super().build(spec, signature)
+
+    with nf.use_backend(Recording()):
+        x = nf.Variable(np.ones((3, 1)), requires_grad=True)
+        out = getattr(nf.ops, name)(x, axis=1)
+        out.backward(np.ones(out.shape))
+    assert kernels == [(Map, 1), (Map, 1)]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_a_softmax_of_one_element_takes_no_exponential(name):
+    operations = set()
+
+    class Recording(InterpreterBackend):
+        def build(self, spec, signature):
+            typed = spec.typed(signature.inputs, signature.outputs).function
+            operations.update(s.op for s in typed.function.body.statements)
+            return super().build(spec, signature)
+
+    with nf.use_backend(Recording()):
+        x = nf.Variable(np.ones((3, 1), np.float32), requires_grad=True)
+        getattr(nf.ops, name)(x, axis=1).backward(np.ones((3, 1), np.float32))
+    assert operations <= {"add", "sub", "neg", "mul"}

@@ -37,7 +37,8 @@ class Operand:
         Of the elements in memory.
     code
         Stride in the inner loop: ``"1"`` unit, ``"0"`` repeated (an input is then
-        loaded before the loop), ``"s"`` any, ``"r"`` raw, indexed by the function.
+        loaded before the loop), ``"s"`` any, ``"r"`` raw, indexed by the function;
+        ``"p"`` unit, where an iteration has a row whose elements lie `apart`.
     rank
         Number of strides ``<name>_t0``, ….
     output
@@ -81,9 +82,14 @@ class Operand:
             return (self._repeated,)
         if self.code == "r":
             return (self.name, *self.strides)
-        if self.code == "s":
-            return (self.name, self.step)
+        if self.code in ("s", "p"):
+            return (self.name, self.step if self.code == "s" else self.apart)
         return (self.name,)
+
+    @property
+    def apart(self) -> str:
+        """Name of the distance of a row's elements, each in a plane of its own."""
+        return f"{self.name}_apart"
 
     @property
     def _repeated(self) -> str:
@@ -121,6 +127,8 @@ class Operand:
     def _element(self, j: str) -> str:
         if self.code == "s":
             return f"{self.name}[{j}*{self.step}]"
+        if self.code == "p":
+            return f"{self.name}[{j} + {self.at}*{self.apart}]"
         if self.row:
             return f"{self.name}[{self.row}*{j} + {self.at}]"
         return f"{self.name}[{'0' if self.code == '0' else j}]"

@@ -12,6 +12,7 @@ from ..ir.clean import clean
 from ..ir.nodes import Function, defined
 from .lowering import Lowering
 from .promotion import Type, Weak, compute_dtype, promote, promoted_dtype
+from .vanishing import fold_vanishing
 
 __all__ = [
     "Type", "Typed", "Weak", "compute_dtype", "promote", "promoted_dtype",
@@ -70,7 +71,7 @@ def specialize(function: Function, params: tuple[Type, ...]) -> Typed:
         lowering = Lowering(function, params, lowering.found(),
                             lowering.wide or lowering.rounded)
         results = lowering.run()
-    lowered = clean(lowering.function())
+    lowered = fold_vanishing(clean(lowering.function()), lowering.dtypes)
     kept = {*lowered.params, *defined(lowered.body)}
     dtypes = {n: d for n, d in lowering.dtypes.items() if n in kept}
     return Typed(lowered, dtypes, results)

@@ -36,8 +36,9 @@ def reduce_vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
     forward = saving(spec)
     outputs = len(forward.post.results)
     present = present + (False,) * (outputs - len(present))
-    function, roles = _element_derivative(forward, needs, present)
     full = spec.extent(shapes)
+    alone = all(full[axis] == 1 for axis in normalize_axes(spec.axes, len(full)))
+    function, roles = _element_derivative(forward, needs, present, alone)
     program = Program()
     arguments, targets = _arguments(program, forward, function, roles, needs, shapes,
                                     full)
@@ -88,33 +89,37 @@ def _lean(spec: Reduce, forward: Reduce, program: Program) -> Reduce:
 
 
 def _element_derivative(
-        spec: Reduce, needs: tuple[bool, ...],
-        present: tuple[bool, ...]) -> tuple[Function, list[tuple[str, int]]]:
-    """Per element: (map's parameters, state, cotangents) to the inputs' cotangents."""
+        spec: Reduce, needs: tuple[bool, ...], present: tuple[bool, ...],
+        alone: bool) -> tuple[Function, list[tuple[str, int]]]:
+    """Per element: (map's parameters, state, cotangents) to the inputs' cotangents.
+
+    The state of a single element, `alone`, is made again: it is as large as the input.
+    """
     combine = spec.combine
     used = set(spec.map.params)
     size = [] if "size" in used else [p for p in spec.post.params if p == "size"]
     names = Builder({*used, *size})  # the map may be a derivative, with such names
-    state = [names.fresh(f"state{k}") for k in range(len(combine.identity))]
+    parts = len(combine.identity)
+    state = [] if alone else [names.fresh(f"state{k}") for k in range(parts)]
     gs = [names.fresh(f"g{k}") for k, p in enumerate(present) if p]
     given = iter(needs)
     wrt = tuple(k not in IMPLICIT and next(given) for k in spec.kinds)
-    post = vjp(spec.post, tuple(k < len(state) for k in range(len(spec.post.params))),
+    post = vjp(spec.post, tuple(k < parts for k in range(len(spec.post.params))),
                present)
     pull_map = vjp(spec.map, wrt, (True,) * len(spec.map.results))
 
     def build(b: Builder) -> tuple[Value, ...]:
-        extra = spec.post.params[len(state):]
-        gstate = b.call(post, *state, *extra, *gs)
         mapped = b.call(spec.map, *spec.map.params)
+        values = b.call(combine.lift, *mapped) if alone else state
+        gstate = b.call(post, *values, *spec.post.params[parts:], *gs)
         assert combine.cotangent is not None
-        gm = b.call(combine.cotangent, *mapped, *state, *gstate)
+        gm = b.call(combine.cotangent, *mapped, *values, *gstate)
         return b.call(pull_map, *spec.map.params, *gm)
 
     params = (*spec.map.params, *size, *state, *gs)
     roles = [("map", k) for k in range(len(spec.map.params))]
     roles += [("size", 0)] * len(size)
-    first = len(present) - len(state)
+    first = len(present) - parts
     roles += [("output", first + k) for k in range(len(state))]
     roles += [("cotangent", k) for k, p in enumerate(present) if p]
     return compose(f"{spec.map.name}_vjp", params, build), roles

@@ -181,8 +181,9 @@ class _Backward:
 
 
 @lru_cache(maxsize=KEPT)
-def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pullback:
-    """The derivative of a Row: `Row.vjp`."""
+def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...],
+            alone: bool = False) -> Pullback:
+    """The derivative of a Row: `Row.vjp`; `alone`: nothing is saved for it."""
     work = _Backward(spec, _active(spec, needs), list(spec.stages))
     cotangents: list[Wire] = []
     for k, (out, here) in enumerate(zip(spec.outs, present, strict=True)):
@@ -204,7 +205,7 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
         if bar:
             outs.append(bar)
             like.append(Ref("input", k))
-    forward, kept = _saving(work, _wanted(work, outs))
+    forward, kept = (spec, []) if alone else _saving(work, _wanted(work, outs))
     row, refs = _pruned(work, outs, [*cotangents, *kept])
     steps = (Step(row, refs, tuple(like)),) if outs else ()
     return Pullback(forward, steps, tuple(results))

@@ -1,0 +1,62 @@
+"""Rows whose columns, weights say, lie apart in memory."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.cpu import row as rows
+from tests.variants import sampled
+
+RNG = np.random.default_rng(9)
+DTYPES = sampled(["float32", "float64", "float16", "bfloat16"], "float32")
+
+
+def normed(x, weight):
+    """The layer norm, its derivatives by x and the weight, for ones."""
+    mean = x.mean(-1, keepdims=True)
+    scale = 1/np.sqrt(np.square(x - mean).mean(-1, keepdims=True) + 1e-5)
+    at = (x - mean)*scale
+    by_x = scale*(weight - weight.mean() - at*(at*weight).mean(-1, keepdims=True))
+    return at*weight, by_x, at.sum(0)
+
+
+@pytest.mark.parametrize("columns", [60, 503, 4096, 4097, 9000])
+@pytest.mark.parametrize("step", [1, 2, -3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_strided_weight_is_as_good_as_another(columns, step, dtype):
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x = RNG.normal(size=(70, columns)).astype(kind)
+    weight = RNG.normal(size=columns*abs(step)).astype(kind)[::step]
+    zero = np.zeros(columns, kind)
+    variables = [nf.Variable(a, requires_grad=True) for a in (x, weight)]
+    out = nf.ops.layer_norm(*variables, zero)
+    out.backward(np.ones_like(x))
+    found = out.data, *(v.grad for v in variables)
+    eps = {2: 3e-2, 4: 1e-5, 8: 1e-12}[x.dtype.itemsize]
+    for one, expected in zip(found, normed(x.astype(float), weight.astype(float)),
+                             strict=True):
+        np.testing.assert_allclose(one.astype(float), expected, rtol=eps,
+                                   atol=eps*(1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(("columns", "step", "copied"), [
+    (300, 2, True), (300, 1, False), (5000, 2, False)])
+def test_strided_columns_are_copied_once(monkeypatch, columns, step, copied):
+    texts = []
+    build = rows.build
+    monkeypatch.setattr(rows, "build", lambda text: texts.append(text) or build(text))
+
+    @nf.row(weight="column")
+    def scaled(x, weight):
+        @nf.stage("sum")
+        def total(x):
+            return x
+
+        return x*weight/total
+
+    x, weight = np.ones((40, columns)), np.arange(2.0*columns)[::step][:columns]
+    np.testing.assert_allclose(scaled(x, weight), x*weight/columns)
+    assert ["x1_at = address(x1_copy)" in text for text in texts] == [copied]
