@@ -113,6 +113,26 @@ def test_batches_of_narrow_products(direct):
     assert not direct
 
 
+@pytest.mark.parametrize("lie", [
+    lambda x: x[..., ::2, :1], lambda x: x[:, ::-2, :1], lambda x: x[:1, :, 1:2],
+    lambda x: np.ascontiguousarray(x.transpose(1, 2, 0)).transpose(2, 0, 1)[..., :1]])
+@pytest.mark.parametrize("extents", [(5, 73, 188), (3, 50, 300), (2, 40, 77)])
+def test_vectors_of_a_batch_are_copied_where_they_have_gaps(lie, extents, monkeypatch):
+    """So that each product is made of dots, in whichever factor the vectors are."""
+    batch, m, k = extents
+    ways, own = [], launcher.way_of
+    monkeypatch.setattr(launcher, "way_of", lambda *of: (
+        ways.append(own(*of)), ways[-1])[1])
+    x = lie(RNG.standard_normal((batch, k, 3)))
+    a = RNG.standard_normal((batch, m, x.shape[-2]))
+    for left, right in ((a, x), (x.swapaxes(1, 2), a.swapaxes(1, 2))):
+        expected = (left[..., None]*right[:, None]).sum(-2)
+        np.testing.assert_allclose(ops.matmul(left, right), expected, rtol=1e-12,
+                                   atol=1e-11)
+    assert {way.form for way in ways} == {"dots"}
+    assert all(way.copied is not None for way in ways)
+
+
 @pytest.mark.parametrize(("extents", "dtype"), sampled_together(
     product(HALVES, ("f2", ml_dtypes.bfloat16)),
     *((extents, "f2") for extents in HALVES[1:]), (HALVES[0], ml_dtypes.bfloat16)),

@@ -124,7 +124,7 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     left, right = sides
     cut = cut_of(f.dtype, way.form, (left.dtype, right.dtype), left.extent,
                  right.extent, f.k)
-    turned = f.batch > 1 and way.copied is not None
+    turned = f.batch > 1 and way.copied is not None and way.form != "dots"
     if turned:  # in one unit
         cut = replace(cut, high=left.extent, wide=right.extent)
     if f.batch > 1 and (cut.chunks > 1 or (turned and right.dtype != f.dtype)):
@@ -135,8 +135,11 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     steps = []
     if way.copied is not None and not turned:
         before = sides[way.copied]
-        sides[way.copied], step = _copied(before, f.k, way.form == "dots", size)
-        size += before.extent*f.k*before.dtype.itemsize
+        every = before if f.batch == 1 else _of_all(before, f.batch)
+        copy, step = _copied(every, f.k, way.form == "dots", size)
+        sides[way.copied] = copy if f.batch == 1 else copy._replace(
+            extent=1, apart=f.k if before.apart else 0)
+        size += every.extent*f.k*before.dtype.itemsize
         steps.append(step)
     strides = into if direct and into is not None else (count, right.extent, 1)
     steps.append(_product(f, sides, cut, turned, strides, Fill(0, "pointer", -1)
@@ -161,6 +164,11 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
         return multiply
     finishing = [] if after is None else moved(after, of_sums)
     return with_native(multiply, [*(step.part() for step in steps), *finishing], size)
+
+
+def _of_all(side: _Operand, batch: int) -> _Operand:
+    """The vectors of all products of a batch, one for each or for all, as a matrix."""
+    return side._replace(extent=batch if side.apart else 1, own=side.apart)
 
 
 def of_sums(fill: Fill) -> Fill:

@@ -113,8 +113,8 @@ class Way:
 def way_of(f: Factors, turned: bool) -> Way | None:
     """Choose how a narrow product is made: the way of fewest instructions.
 
-    Of a batch of products only small right factors are copied, each for its product:
-    benchmarks/notes/cpu.md#small-products.
+    Of a batch of products only vectors are copied, and small right factors, each for
+    its product: benchmarks/notes/cpu.md#small-products.
 
     Parameters
     ----------
@@ -165,7 +165,8 @@ def _pays_in_batches(way: Way, f: Factors, lanes: int, squares: bool) -> bool:
     `squares`: the kernel's right factor lies along the sums, so that it may be turned.
     """
     if way.form == "dots":
-        return way.copied is None and min(f.m, f.n) <= _DOTTED
+        copied = way.copied is not None and (f.m, f.n)[way.copied ^ way.swapped] > 1
+        return not copied and min(f.m, f.n) <= _DOTTED
     right = f.m if way.swapped else f.n
     return way.copied is None or (squares and right % lanes == 0
                                   and right*_multiple(f.k, lanes) <= ROOM)
