@@ -14,9 +14,10 @@ import nbfused
 from nbfused.support.forks import cached_property
 from tests.variants import sampled, sampled_together
 
-#: Forks while another thread imports a module, or parses its first op.
+#: Forks while another thread looks for a module, has begun to import it, or parses its
+#: first op.
 PROGRAM = """
-import ast, os, signal, sys, threading, time
+import ast, importlib.util, os, signal, sys, threading, time
 import nbfused as nf
 inside, parse = threading.Event(), ast.parse
 
@@ -28,6 +29,12 @@ def slowly(name):
 class Finder:
     def find_spec(self, name, path=None, target=None):
         slowly(name)
+        if name + " begun" == sys.argv[1]:
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(name)
+            run = spec.loader.exec_module
+            spec.loader.exec_module = lambda x: (slowly(name + " begun"), run(x))
+            return spec
 
 def parsed(*args, **kwargs):
     slowly("ast.parse")
@@ -65,7 +72,8 @@ def test_a_child_does_not_wait_for_another_threads_first_call(busy):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("busy", sampled(
-    ["logging", "nbfused.cpu.map", "llvmlite", "hashlib"], "logging", "llvmlite"))
+    ["logging", "logging begun", "nbfused.cpu.map", "llvmlite", "hashlib"], "logging",
+    "logging begun", "llvmlite"))
 def test_a_fork_that_waits_for_a_thread_that_registers_hooks_is_silent(busy):
     """Locks that were not taken were given back: three tracebacks."""
     environment = {k: v for k, v in os.environ.items() if k != "NBFUSED_BACKEND"}

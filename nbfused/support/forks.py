@@ -60,18 +60,25 @@ class _ForkHandlers:
 
     def take(self) -> None:
         """Take the lock before a fork."""
-        late = "logging" not in sys.modules
+        late = not _is_imported("logging")
         self._lock.acquire()
         self._taken += 1
-        logging = sys.modules.get("logging") if late else None
-        if logging is not None:  # its lock is going to be given back, too
-            logging._lock.acquire()
+        if late and _is_imported("logging"):  # its lock is going to be given back, too
+            lock: Any = sys.modules["logging"]._lock
+            if not lock._is_owned():
+                lock.acquire()
 
     def give_back(self) -> None:
         """Release the lock after a fork, in both processes."""
         if self._taken:
             self._taken -= 1
             self._lock.release()
+
+
+def _is_imported(name: str) -> bool:
+    """Whether a module is there, and no thread is still running its text."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
 
 
 hold_in_forks()

@@ -273,7 +273,7 @@ class WideWindowText(WindowText):
 
     def _values(self, loaded: Mapping[str, Operand], names: Mapping[Element, str],
                 k: int, e: int) -> dict[str, str]:
-        """What the function is given in a row and column of a thread."""
+        """The function's arguments in a row and column of a thread, by parameter."""
         found = {p: self._zero(o) for p, o in self.loaded}
         for p, o in loaded.items():
             found[p] = decoded(o.dtype, names[self._elements(o, k)[e]])
