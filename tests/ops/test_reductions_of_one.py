@@ -191,3 +191,14 @@ def test_a_softmax_of_one_element_takes_no_exponential(name):
         x = nf.Variable(np.ones((3, 1), np.float32), requires_grad=True)
         getattr(nf.ops, name)(x, axis=1).backward(np.ones((3, 1), np.float32))
     assert operations <= {"add", "sub", "neg", "mul"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_second_derivative_of_a_large_element(dtype):
+    """The square of a `logsumexp` of one element is x², whose 2nd derivative is 2."""
+    def slope(x):
+        return nf.ops.sum(nf.grad(lambda y: nf.ops.sum(
+            nf.ops.logsumexp(y, axis=1)*nf.ops.logsumexp(y, axis=1)))(x))
+
+    x = np.array([[1e25], [-1e25], [3.0], [-0.0]], dtype)
+    assert np.array_equal(nf.grad(slope)(x), np.full_like(x, 2.0))
