@@ -50,6 +50,10 @@ _SIDE_BY_SIDE = 8
 #: where another loop is longer: benchmarks/notes/cpu.md#rows-across.
 _DEEP, _WORD = 16, 4
 
+#: Rows of a unit of work at most, which are copied together where they are strided:
+#: benchmarks/notes/cpu.md#strided-elements.
+_TOGETHER = 16
+
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
 #: the strides: benchmarks/notes/cpu.md#short-rows.
 _FEW_BYTES = 96
@@ -142,7 +146,9 @@ class RowLauncher:
         if self.sums:
             step = max(_ROWS, -(-rows // _CHUNKS))
             return self._summing(kernel, call, step, -(-rows // step))
-        return start_of(*kernel, call, (1, 1, 0), rows, max(columns, 1))
+        step = max(1, min(_TOGETHER, SCRATCH // max(columns, 1)))
+        return start_of(*kernel, call, (step, 1, 0), -(-rows // step),
+                        step*max(columns, 1))
 
     def _across(self, call: Call) -> Start:
         inner, columns = call.shape[-2:]

@@ -15,9 +15,8 @@ from ..scalar.printing.numba import cast, literal
 from ..scalar.typing.types import Typed, compute_dtype
 from ..specs import TypedRow
 from ..specs.row import TypedStage
-from .row_text import bind_operands
 from .short_rows import ShortRows, Way, is_vector, kernel_of_rows
-from .text.elements import Computed, Elements
+from .text.elements import Computed, Elements, bind_operands
 from .text.fold import FIRST, merged
 from .text.operands import INT64, Frame, Operand
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -17,10 +17,10 @@ from ..specs.combine import sum_combine
 from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
-from .text.elements import Computed, Elements, Slot
+from .text.elements import Computed, Elements, bind_operands
 from .text.fold import FIRST, FIRST_LANE, Fold
 from .text.lines import indented, inlined, local, loop, unravel
-from .text.operands import INT64, Frame, Operand, Scalar, offset
+from .text.operands import INT64, Frame, Operand, offset
 from .text.reuse import (
     is_cheap,
     reused_value,
@@ -29,11 +29,15 @@ from .text.reuse import (
     vectors,
 )
 
-__all__ = ["SCRATCH", "RowText", "StackedRowText", "bind_operands", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "StackedRowText", "sum_text"]
 
 #: Values of a row at most that are kept on the stack until they are reused, where no
 #: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
 SCRATCH = 1 << 12
+
+#: Reads of a strided row from which it is copied to the stack for them:
+#: benchmarks/notes/cpu.md#strided-elements.
+_AGAIN = 2
 
 
 class RowText:
@@ -46,9 +50,9 @@ class RowText:
         of chunks, whether to finish, and the address of each partial sum.
     sums
         Kind and accumulator of each output that is a sum over rows.
-    scratch, copied
+    scratch, copied, copied_rows
         Local arrays for the values of a row that no output can hold, and their dtypes;
-        the inputs that are copied to the stack.
+        the inputs that are copied to the stack, once or with each row.
     on_stack, rooms, launched, inner, index
         Whether values that no output can hold are kept on the stack; codes of outputs
         that may hold a stage's values; what the launcher adds to the arguments; the
@@ -76,8 +80,10 @@ class RowText:
         self.inputs, self.outputs, scalars, table = bind_operands(
             typed, signature, lambda name, dtype, output: Operand(
                 name, dtype, next(codes), rank, output, self.inner))
-        self.copied = self._strided_columns() if self.on_stack else []
-        moved = {o: replace(o, code="1") for o in self.copied}
+        self.copied = self._strided("column", 1) if self.on_stack else []
+        rows = self._strided("element", _AGAIN) if self.on_stack else []
+        moved = {o: replace(o, code="1") for o in (*self.copied, *rows)}
+        self.copied_rows = [moved[o] for o in rows]
         self.inputs = [moved.get(o, o) for o in self.inputs]
         table = {name: moved.get(slot, slot) if isinstance(slot, Operand) else slot
                  for name, slot in table.items()}
@@ -98,7 +104,7 @@ class RowText:
     @property
     def fits(self) -> bool:
         """Whether rows of any length do: nothing of a row is on the stack."""
-        return not (self.scratch or self.copied)
+        return not (self.scratch or self.copied or self.copied_rows)
 
     def _each(self) -> list[Typed]:
         """The functions of a row's elements."""
@@ -128,9 +134,10 @@ class RowText:
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
         reserved += [local(*one, SCRATCH) for one in self.scratch.items()]
-        reserved += [local(f"{o.name}_copy", o.dtype, SCRATCH) for o in self.copied]
+        reserved += [local(f"{o.name}_copy", o.dtype, SCRATCH)
+                     for o in (*self.copied, *self.copied_rows)]
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
-                *functions, *finishing, *begin, *self._copy(),
+                *functions, *finishing, *begin,
                 "def kernel(a, begin, end):", *indented([
                     *narrow, *self.frame.unpack(), *self._pointers(), *reserved,
                     f"rows = {' * '.join(self.rows)}",
@@ -138,24 +145,42 @@ class RowText:
                     *indented(self._copies()), "    for u in range(begin, end):",
                     *indented(indented([*end, *self._rows(row)]))])]
 
-    # Columns -----------------------------------------------------------------------
+    # Copies to the stack -----------------------------------------------------------
 
-    def _strided_columns(self) -> list[Operand]:
-        """The inputs that all rows read, and whose elements lie apart."""
-        kinds = [kind for kind in self.typed.kinds if kind != "scalar"]
-        return [o for o, kind in zip(self.inputs, kinds, strict=True)
-                if kind == "column" and o.code == "s"]
+    def _strided(self, wanted: str, reads: int) -> list[Operand]:
+        """The inputs of a kind whose elements lie apart, and are read so often."""
+        inputs = [(name, kind) for name, kind in zip(
+            self.typed.inputs, self.typed.kinds, strict=True) if kind != "scalar"]
+        each = [f.function.params for f in self._each()]
+        return [o for o, (name, kind) in zip(self.inputs, inputs, strict=True)
+                if kind == wanted and o.code == "s"
+                and sum(name in params for params in each) >= reads]
 
-    def _copy(self) -> list[str]:
-        copy = inlined("copy", ["l", "x", "s", "y"], ["y[l] = x[l*s]"])
-        return copy if self.copied else []
+    def _copied(self, o: Operand, to: str) -> list[str]:
+        """Lines that copy an input from where its pointer is."""
+        return ["at = 0", f"for l in range({self.columns}):", *indented([
+            f"{to}[l] = {o.name}[at]", f"at += {o.strides[-1]}"])]
 
     def _copies(self) -> list[str]:
         """Lines that copy strided columns to the stack, where each row reads them."""
         return [line for o in self.copied for line in (
-            o.bind()[0],
-            loop("copy", "0", self.columns, [o.name, o.strides[-1], f"{o.name}_copy"]),
+            o.bind()[0], *self._copied(o, f"{o.name}_copy"),
             f"{o.name}_at = address({o.name}_copy)")]
+
+    def _copied_rows(self, place: Sequence[str], indices: Sequence[str]) -> list[str]:
+        """Lines that copy rows to the stack, as many as have room.
+
+        A row that is read right after it was stored, number by number, is waited for.
+        """
+        return ["for row in range(first, last):", *indented([*place, *(
+            line for o in self.copied_rows for line in (
+                *o.bind(offset(o, indices)), f"to = {self._row_copy(o)}",
+                *self._copied(o, "to")))])]
+
+    def _row_copy(self, o: Operand) -> str:
+        """The pointer to the copy of the row ``row``."""
+        at = f"address({o.name}_copy) + {o.dtype.itemsize}*(row - first)*{self.columns}"
+        return f"{short(o.dtype)}_pointer({at})"
 
     def _outs(self, *kinds: str) -> list[tuple[int, TypedOut]]:
         return [(k, o) for k, o in enumerate(self.typed.outs) if o.kind in kinds]
@@ -176,10 +201,20 @@ class RowText:
     def _rows(self, row: Sequence[str]) -> list[str]:
         """The loop over the rows of a chunk."""
         indices = [f"k{d}" for d in range(len(self.rows))]
+        place = unravel("row", self.rows, indices)
         bound = [line for o in (*self.inputs, *self.outputs)
-                 for line in o.bind(offset(o, indices))]
-        return ["for row in range(u*step, min(rows, (u + 1)*step)):",
-                *indented([*unravel("row", self.rows, indices), *bound, *row])]
+                 if o not in self.copied_rows for line in o.bind(offset(o, indices))]
+        if not self.copied_rows:
+            return ["for row in range(u*step, min(rows, (u + 1)*step)):",
+                    *indented([*place, *bound, *row])]
+        bound += [f"{o.name} = {self._row_copy(o)}" for o in self.copied_rows]
+        return [f"some = {SCRATCH} // max({self.columns}, 1)",
+                "end_row = min(rows, (u + 1)*step)",
+                "for first in range(u*step, end_row, some):", *indented([
+                    "last = min(end_row, first + some)",
+                    *self._copied_rows(place, indices),
+                    "for row in range(first, last):",
+                    *indented([*place, *bound, *row])])]
 
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge, stage.element,
@@ -330,35 +365,6 @@ class StackedRowText(RowText):
     """Writer of the kernel of one Row of at most `SCRATCH` elements."""
 
     on_stack: ClassVar[bool] = True
-
-
-def bind_operands(typed: TypedRow, signature: Signature,
-                  operand: Callable[[str, np.dtype, bool], Operand],
-                  ) -> tuple[list[Operand], list[Operand], list[Scalar],
-                             dict[str, Slot]]:
-    """Bind the inputs of a Row: arrays, outputs, numbers, and what each input is.
-
-    Parameters
-    ----------
-    operand
-        Makes an array's from its name, its dtype, and whether it is an output.
-    """
-    arrays: list[Operand] = []
-    scalars: list[Scalar] = []
-    table: dict[str, Slot] = {}
-    for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
-                                 strict=True):
-        if kind == "scalar":
-            have = typed.dtypes.get(name, INT64)  # INT64: nothing reads it
-            scalars.append(Scalar(f"c{len(scalars)}", have))
-            table[name] = scalars[-1]
-        else:
-            assert isinstance(dtype, np.dtype)
-            arrays.append(operand(f"x{len(arrays)}", dtype, False))
-            table[name] = arrays[-1]
-    outputs = [operand(f"y{k}", dtype, True)
-               for k, dtype in enumerate(signature.outputs)]
-    return arrays, outputs, scalars, table
 
 
 def sum_text(dtype: np.dtype, a: str, b: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows whose columns, weights say, lie apart in memory."""
+"""Rows whose elements, or columns, weights say, lie apart in memory."""
 
 from __future__ import annotations
 
@@ -60,3 +60,59 @@ def test_strided_columns_are_copied_once(monkeypatch, columns, step, copied):
     x, weight = np.ones((40, columns)), np.arange(2.0*columns)[::step][:columns]
     np.testing.assert_allclose(scaled(x, weight), x*weight/columns)
     assert ["x1_at = address(x1_copy)" in text for text in texts] == [copied]
+
+
+@pytest.mark.parametrize("columns", [33, 40, 257, 4095, 4096, 4097])
+@pytest.mark.parametrize("step", [2, -3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strided_rows_are_as_good_as_others(columns, step, dtype):
+    """Blocks of them, whole and not, and sums over rows."""
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    stored = RNG.normal(size=(37, 2, columns*abs(step))).astype(kind)
+    x = stored[:, 1:, ::step]
+    weight = RNG.normal(size=columns).astype(kind)
+    variables = [nf.Variable(a, requires_grad=True) for a in (x, weight)]
+    out = nf.ops.layer_norm(*variables, np.zeros(columns, kind))
+    out.backward(np.ones_like(x))
+    found = out.data[:, 0], variables[0].grad[:, 0], variables[1].grad
+    eps = {2: 3e-2, 4: 1e-5, 8: 1e-12}[x.dtype.itemsize]
+    for one, expected in zip(found, normed(x[:, 0].astype(float), weight.astype(float)),
+                             strict=True):
+        np.testing.assert_allclose(one.astype(float), expected, rtol=eps,
+                                   atol=eps*(1 + np.abs(expected).max()))
+    e = np.exp(x.astype(float) - x.astype(float).max(-1, keepdims=True))
+    np.testing.assert_allclose(nf.ops.softmax(x).astype(float),
+                               e/e.sum(-1, keepdims=True), rtol=eps, atol=eps)
+    np.testing.assert_array_equal(stored[:, 1:, ::step], x)
+
+
+@pytest.mark.parametrize(("columns", "step", "copied"), [
+    (300, 2, True), (300, 1, False), (5000, 2, False)])
+def test_strided_rows_are_copied_where_they_are_read_again(monkeypatch, columns, step,
+                                                           copied):
+    texts = []
+    build = rows.build
+    monkeypatch.setattr(rows, "build", lambda text: texts.append(text) or build(text))
+    x = np.ones((40, columns*step))[:, ::step]
+
+    @nf.row
+    def shared(x):
+        @nf.stage("sum")
+        def total(x):
+            return x
+
+        return x/total
+
+    @nf.row
+    def summed(x):
+        @nf.stage("sum")
+        def total(x):
+            return x
+
+        return total
+
+    np.testing.assert_allclose(shared(x), x/columns)
+    np.testing.assert_allclose(summed(x), columns)
+    found = ["address(x0_copy)" in text for text in texts]
+    assert found == [copied, False][:len(texts)]
+    assert found

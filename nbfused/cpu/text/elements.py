@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from ...backend import Signature
 from ...scalar.printing.numba import Raw, cast, statements
 from ...scalar.typing.types import Typed
+from ...specs import TypedRow
 from ...support.records import record
 from .function_names import CALLS
 from .idioms import recognise_idioms
 from .operands import INT64, Inside, Operand, Scalar, Window, sides, stretch
 
-__all__ = ["Computed", "Elements", "Slot", "elementwise"]
+__all__ = ["Computed", "Elements", "Slot", "bind_operands", "elementwise"]
 
 
 @record(frozen=True)
@@ -166,3 +167,32 @@ def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
                 slot = Computed(kind, INT64)
         elements.table[parameter] = slot
     return elements, operands, scalars
+
+
+def bind_operands(typed: TypedRow, signature: Signature,
+                  operand: Callable[[str, np.dtype, bool], Operand],
+                  ) -> tuple[list[Operand], list[Operand], list[Scalar],
+                             dict[str, Slot]]:
+    """Bind the inputs of a Row: arrays, outputs, numbers, and what each input is.
+
+    Parameters
+    ----------
+    operand
+        Makes an array's from its name, its dtype, and whether it is an output.
+    """
+    arrays: list[Operand] = []
+    scalars: list[Scalar] = []
+    table: dict[str, Slot] = {}
+    for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
+                                 strict=True):
+        if kind == "scalar":
+            have = typed.dtypes.get(name, INT64)  # INT64: nothing reads it
+            scalars.append(Scalar(f"c{len(scalars)}", have))
+            table[name] = scalars[-1]
+        else:
+            assert isinstance(dtype, np.dtype)
+            arrays.append(operand(f"x{len(arrays)}", dtype, False))
+            table[name] = arrays[-1]
+    outputs = [operand(f"y{k}", dtype, True)
+               for k, dtype in enumerate(signature.outputs)]
+    return arrays, outputs, scalars, table
