@@ -21,7 +21,7 @@ from ..scalar.ir.nodes import used_params
 from ..specs import TypedReduce
 from ..support.forks import cached_property
 from ..support.records import record
-from .reduce_as_row import as_row, in_two_stages, two_stages
+from .reduce_as_row import RowsOfChunks, as_row, in_two_stages, two_stages
 from .reduce_extremes import extremes, places
 from .reduce_spans import Span, find_span
 from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
@@ -39,6 +39,10 @@ __all__ = ["build_reduce"]
 #: Reduced elements in a chunk; 4 k or 16 k for a thread were 20 to 30 % slower:
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
+
+#: Elements of a chunk whose exponentials are added, after their maximum is known:
+#: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+_EXPONENTIALS = 1 << 14
 
 #: Elements of a chunk in which a place is looked for; other numbers were not measured.
 _CACHED = 1 << 11
@@ -141,6 +145,8 @@ class _Reduction:
             return self._across(call, reduced)
         if reduced > _CACHED and self.reduced == 1 and self._finds_places:
             return self._by_places(call, reduced)
+        if reduced > self._longest > _CACHED and self._by_chunks is not None:
+            return self._by_chunks.bind(call, _EXPONENTIALS)
         return self._along(call, reduced)
 
     def _is_row(self, call: Call) -> bool:
@@ -191,6 +197,13 @@ class _Reduction:
     def _longest(self) -> int:
         """Elements of a row in two stages at most, which one thread reduces."""
         return {None: 0, "logsumexp": _CHUNK}.get(in_two_stages(self.typed), _CACHED)
+
+    @cached_property
+    def _by_chunks(self) -> RowsOfChunks | None:
+        """Rows of chunks in two stages; None of what has more than elements."""
+        alone = self.reduced == 1 and {*self.typed.kinds} == {"element"} and \
+            {*self.typed.post_kinds} == {"state"}
+        return RowsOfChunks(self.typed, self.signature, _Reduction) if alone else None
 
     @cached_property
     def _finds_places(self) -> bool:

@@ -9,20 +9,28 @@ two, and the place of an extreme one is a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..arrays.libraries.numpy import NUMPY
+from ..backend import Call, Signature, Start
 from ..scalar.ir.nodes import Block, Function, Let, Literal, Value, substitute
 from ..scalar.typing.types import Typed, compute_dtype, specialize
 from ..specs import COMBINES, TypedReduce, TypedRow
 from ..specs.combine import sum_combine
 from ..specs.row import TypedOut, TypedStage
+from ..support.loop_nests import dense_strides
+from .row import RowLauncher
+from .runtime.native import Fill, Native, Part, moved, native_of, shared_of, with_native
+from .runtime.schedule import LINE
 from .text.fold import FIRST
 from .text.operands import INT64
 
-__all__ = ["TOP", "as_row", "in_two_stages", "two_stages"]
+__all__ = ["TOP", "RowsOfChunks", "as_row", "in_two_stages", "two_stages"]
 
 #: The name of a row's largest or smallest element.
 TOP = "reduced_top"
@@ -181,3 +189,114 @@ def _with_top(post: Typed) -> Typed:
                        body=substitute(post.function.body, value))
     dtypes = {(TOP if name == top else name): d for name, d in post.dtypes.items()}
     return replace(post, function=function, dtypes=dtypes)
+
+
+class _Binds(Protocol):
+    def bind(self, call: Call) -> Start:
+        """A start for a call."""
+
+
+class RowsOfChunks:
+    """A long reduction as a Row of each chunk, whose states are then merged.
+
+    Parameters
+    ----------
+    typed, signature
+        Of a reduction in two stages, of elements alone, along one axis.
+    reduction
+        Makes what binds the merge.
+    """
+
+    def __init__(self, typed: TypedReduce, signature: Signature,
+                 reduction: Callable[[TypedReduce, Signature], _Binds]) -> None:
+        self._state = typed.state
+        self._sizes = [d.itemsize for d in signature.inputs if isinstance(d, np.dtype)]
+        count = self._inputs = len(signature.inputs)
+        names = tuple(f"state{k}" for k in range(len(typed.state)))
+        same = Typed(Function("states", names, Block((), names)),
+                     dict(zip(names, typed.state, strict=True)), typed.state)
+        row = as_row(replace(typed, post=same))
+        assert row is not None
+        self._rows = RowLauncher(row, signature._replace(
+            outputs=typed.state, ranks=(signature.ranks[0] + 1, 1),
+            inner=(*signature.inner[:count], *["0"]*len(names))))
+        self._merge = reduction(
+            replace(typed, element=same, kinds=("element",)*len(names)),
+            signature._replace(inputs=typed.state, ranks=(signature.ranks[0], 1),
+                               inner=(*["1"]*len(names), *signature.inner[count:])))
+
+    def bind(self, call: Call, chunk: int) -> Start:
+        """Bind a call to chunks of so many elements."""
+        *kept, reduced = call.shape
+        chunks, rest = divmod(reduced, chunk)
+        slots = chunks + (rest > 0)
+        down = dense_strides((*kept, slots))
+        room = -(-prod(kept)*slots*max(d.itemsize for d in self._state) // LINE)*LINE
+        steps = [(self._rows.bind(self._call(call, (*kept, chunks, chunk), down)),
+                  [0]*self._inputs, 0)]
+        if rest:
+            moves = [chunks*chunk*own[-1]*size for own, size in zip(
+                call.strides, self._sizes, strict=False)]
+            steps.append((self._rows.bind(self._call(call, (*kept, 1, rest), down)),
+                          moves, chunks))
+        merge = self._merge.bind(Call((*kept, slots), (), (
+            *[down]*len(self._state), *call.strides[self._inputs:])))
+        return self._start(steps, merge, room)
+
+    def _call(self, call: Call, shape: tuple[int, ...], down: tuple[int, ...]) -> Call:
+        """The call of a Row for chunks that lie one after another."""
+        strides = [(*own[:-1], shape[-1]*own[-1], own[-1])
+                   for own in call.strides[:self._inputs]]
+        return Call(shape, (), (*strides, *[(*down, 0)]*len(self._state)))
+
+    def _start(self, steps: Sequence[tuple[Start, list[int], int]], merge: Start,
+               room: int) -> Start:
+        """The Rows, whose inputs and slots are so far on, then the merge."""
+        inputs, states = self._inputs, self._state
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            kept = np.empty(room*len(states), np.uint8)
+            places = [NUMPY.pointer(kept) + room*k for k in range(len(states))]
+            for rows, moves, slot in steps:
+                rows((*(p + by for p, by in zip(pointers, moves, strict=False)),
+                      *(at + slot*d.itemsize for at, d in zip(
+                          places, states, strict=True))), (), 0)
+            merge((*places, *pointers[inputs:]), (), 0)
+
+        every = [*(rows for rows, *_ in steps), merge]
+
+        def parts(orders: bool) -> list[Part] | None:
+            natives = [native_of(one) or (shared_of(one) if orders else None)
+                       for one in every]
+            return self._parts(natives, steps, room)
+
+        return with_native(start, parts(False), room*len(states),
+                           shared=lambda: parts(True))
+
+    def _parts(self, natives: Sequence[Native | None],
+               steps: Sequence[tuple[Start, list[int], int]], room: int,
+               ) -> list[Part] | None:
+        """The parts of such a start; None where one of them has memory of its own."""
+        if any(native is None or native.room or any(
+                fill.kind == "lead" for part in native.parts
+                for fill in part.arguments.fills) for native in natives):
+            return None
+        inputs, states, parts = self._inputs, self._state, list[Part]()
+
+        def of_merge(fill: Fill) -> Fill:
+            if fill.which >= len(states):
+                return fill._replace(which=fill.which - len(states) + inputs)
+            return Fill(fill.word, "room", 0, room*fill.which + fill.add)
+
+        for native, (_, moves, slot) in zip(natives, steps, strict=False):
+            def of_rows(fill: Fill, moves: list[int] = moves, slot: int = slot) -> Fill:
+                if fill.which < inputs:
+                    return fill._replace(add=fill.add + moves[fill.which])
+                k = fill.which - inputs
+                return Fill(fill.word, "room", 0,
+                            room*k + slot*states[k].itemsize + fill.add)
+
+            assert native is not None
+            parts += moved(native, of_rows)
+        assert natives[-1] is not None
+        return [*parts, *moved(natives[-1], of_merge)]
