@@ -44,6 +44,7 @@ def test_few_results_share_k_among_groups(extents, wanted):
     ("float32", (64, 256, 10), True), ("float64", (64, 256, 256), True),
     ("float64", (256, 256, 256), False),
     ("float32", (128, 1024, 128), True), ("float32", (512, 512, 512), False),
+    ("float32", (3, 633, 20_001), True), ("float32", (230, 799, 4467), False),
     ("float16", (64, 256, 10), True), ("float16", (64, 256, 256), False),
     ("float32", (5833, 16, 1119), False)])
 def test_which_products_have_few_results(dtype, shape, few):
@@ -94,6 +95,19 @@ def test_narrow_factors_are_not_packed():
     (name,) = names_of(lambda: ops.matmul(x, w))
     assert "pack" not in name
     assert "x16x" in name
+
+
+@pytest.mark.parametrize(("shape", "packed"), [
+    ((28, 2256, 25_604), False), ((21, 56, 33_378), False), ((12_340, 4516, 54), False),
+    ((30_001, 130, 254), True), ((286, 782, 27_870), True)])
+def test_large_factors_of_small_products_are_not_packed(shape, packed):
+    """Rows of even lengths, which copies of four bytes bring."""
+    needs_compiler()
+    m, k, n = shape
+    names = names_of(lambda: ops.matmul(zeros(m, k, dtype=bfloat16),
+                                        zeros(k, n, dtype=bfloat16)))
+    assert ("pack" in names[0]) == packed
+    assert packed or "bf1664x64" in names[0]
 
 
 def test_large_float32_of_rows_that_begin_anywhere_is_packed():

@@ -44,6 +44,15 @@ def test_the_parts_are_all_of_k_and_fill_the_device(shape, engine):
     assert parts.count*tiles <= EACH*PROCESSORS
 
 
+@pytest.mark.parametrize(("shape", "found"), [
+    ((1, 190, 2098, 88_546), (4, 22_112, 98)), ((1, 512, 512, 8192), (4, 2048, 0)),
+    ((1, 500, 500, 700), None), ((1, 512, 1056, 8192), None)])
+def test_tiles_of_one_round_are_split_where_rounds_of_parts_are_fuller(shape, found):
+    """198 and 128 tiles of float64 for 264 places; 264 tiles fill them."""
+    parts = parts_of(shape, "f64", PROCESSORS)
+    assert (parts and (parts.count, parts.size, parts.left)) == found
+
+
 def test_16_bit_factors_that_no_copy_brings_are_split_sooner():
     shape = (1, 4, 65, 2500)
     assert parts_of(shape, "f16", PROCESSORS) is None

@@ -63,9 +63,10 @@ ENGINES = {"f16": _TENSOR, "bf16": _TENSOR,
 #: multiple: all begin at whole accesses.
 EACH, UNIT = 2, 32
 #: Parts at least: a few would not make up for the launches; and fewer than so many
-#: where tiles nearly fill the device, of whose parts the last round has more.
+#: where tiles nearly fill the device, of whose parts the last round has more:
+#: benchmarks/notes/products.md#parts-of-k.
 MANY, MOST = 4, 16
-#: Elements of parts that are added in a cycle of the device, in float64.
+#: Elements of parts that are added in a cycle of the device, in float64; an estimate.
 SUMS = 150
 
 
