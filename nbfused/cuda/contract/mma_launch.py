@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from math import prod
+from operator import itemgetter
 
 from ...backend import Call
 from ...gpu.operands import Operand
@@ -102,7 +103,7 @@ class MmaLauncher:
         self._engine = engine_of(text)
         self._programs: Programs[Plan, Program] = Programs(
             Program, lambda plan: MmaText(text, plan).kernel())
-        self._plans: BoundedCache[Hashable, Plan | None] = BoundedCache()
+        self._plans: BoundedCache[Hashable, tuple[Plan, float] | None] = BoundedCache()
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether copies past the registers can bring the operands of this call."""
@@ -117,9 +118,10 @@ class MmaLauncher:
 
     def cycles(self, call: Call, where: Device) -> float:
         """Cycles of a call that it takes, roughly, by an engine of `PEAKS`."""
-        assert self._engine is not None
-        peak, ends = PEAKS[self._engine.name]
-        time = min(time for _, time in self._possible(call, where))
+        found = self._found(call, where)
+        assert found is not None
+        plan, time = found
+        peak, ends = PEAKS[plan.engine.name]
         return time*(call.shape[-1] + ends)/peak
 
     def __call__(self, call: Call, where: Device) -> None:
@@ -131,14 +133,18 @@ class MmaLauncher:
             self._text.arguments(call, self._text.operands), plan.shared)
 
     def _plan(self, call: Call, where: Device) -> Plan | None:
+        """The one that is done first."""
+        found = self._found(call, where)
+        return None if found is None else found[0]
+
+    def _found(self, call: Call, where: Device) -> tuple[Plan, float] | None:
         """`_choose`, which depends on no more than this, once."""
         return self._plans.find((layout_of(call), where.ordinal),
                                 lambda: self._choose(call, where))
 
-    def _choose(self, call: Call, where: Device) -> Plan | None:
-        """The one that is done first, by the tiles of the busiest multiprocessor."""
-        times = dict(self._possible(call, where))
-        return min(times, key=times.__getitem__, default=None)
+    def _choose(self, call: Call, where: Device) -> tuple[Plan, float] | None:
+        """The plan done first, by the tiles of the busiest multiprocessor; its time."""
+        return min(self._possible(call, where), key=itemgetter(1), default=None)
 
     def _possible(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
         """The plans that operands and device allow, and how long they take."""

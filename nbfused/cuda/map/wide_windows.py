@@ -28,7 +28,7 @@ _AHEAD = 64
 
 
 class Beside(NamedTuple):
-    """A window so few rows and columns from operand `base` that it reads the same."""
+    """A window that reads what operand `base` reads, so many rows and columns on."""
 
     at: int
     base: int
@@ -141,7 +141,7 @@ def _beside(text: WindowText, call: Call, aligned: Sequence[int], width: int,
 
 
 def _stays(box: Box | None, shape: Shape, columns: int) -> bool:
-    """Whether a window that wraps, if any, turns in rows, and columns beyond those."""
+    """Whether no window, or one that wraps no sooner than its `columns` leave a row."""
     sides = max(-columns, 0), shape[-1] - max(columns, 0)
     return box is None or (box[-1] == sides and box[:-2] == whole(shape[:-2]))
 

@@ -63,7 +63,7 @@ def taken(monkeypatch):
         run(self, call, where)
 
     monkeypatch.setattr(MmaLauncher, "__call__", noted)
-    monkeypatch.setattr(MmaLauncher, "_plan", MmaLauncher._choose)  # nothing is kept
+    monkeypatch.setattr(MmaLauncher, "_found", MmaLauncher._choose)  # nothing is kept
     for other in (WgmmaLauncher, F32Launcher):
         monkeypatch.setattr(other, "takes", lambda self, *call: False)
     prepared_anew(monkeypatch)
