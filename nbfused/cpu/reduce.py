@@ -145,7 +145,7 @@ class _Reduction:
             return self._across(call, reduced)
         if reduced > _CACHED and self.reduced == 1 and self._finds_places:
             return self._by_places(call, reduced)
-        if reduced > self._longest > _CACHED and self._by_chunks is not None:
+        if reduced > _CHUNK and self._by_chunks is not None:
             return self._by_chunks.bind(call, _EXPONENTIALS)
         return self._along(call, reduced)
 
@@ -200,10 +200,12 @@ class _Reduction:
 
     @cached_property
     def _by_chunks(self) -> RowsOfChunks | None:
-        """Rows of chunks in two stages; None of what has more than elements."""
+        """Rows of the chunks of a sum of exponentials, of elements alone; else None."""
         alone = self.reduced == 1 and {*self.typed.kinds} == {"element"} and \
             {*self.typed.post_kinds} == {"state"}
-        return RowsOfChunks(self.typed, self.signature, _Reduction) if alone else None
+        if not alone or in_two_stages(self.typed) != "logsumexp":
+            return None
+        return RowsOfChunks(self.typed, self.signature, _Reduction)
 
     @cached_property
     def _finds_places(self) -> bool:
