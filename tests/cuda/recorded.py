@@ -37,7 +37,7 @@ def names_of(call):
 
 def overwritten_parameters(kernel):
     """The parameters that a kernel overwrites: names of its own would hide them."""
-    (function,) = ast.parse(kernel.text).body
+    *_, function = ast.parse(kernel.text).body
     stored = {node.id for node in ast.walk(function)
               if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored & {a.arg for a in function.args.args}

@@ -134,8 +134,10 @@ class ResultRows:
 
     def _evaluated(self, e: int, loads: dict[int, str]) -> list[str]:
         """The epilogue of one element: what is stored."""
-        names = self.text.epilogue(self.out, f"v{e}", self.scalars,
-                                   lambda o: loads[o.at], f"e{e}_", self.calls)
+        names: list[str] = []
+        with self.out.repeated(names):
+            names += self.text.epilogue(self.out, f"v{e}", self.scalars,
+                                        lambda o: loads[o.at], f"e{e}_", self.calls)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
             self.text.typed.epilogue.results, self.text.outputs, names, strict=True)]
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
+from ...support.records import record
 from ..runtime.compile import DESCRIPTOR, Kernel
 from ..runtime.launch import Program
 from ..runtime.notes import Launched
@@ -79,16 +80,21 @@ def _text(name: str, kernels: Sequence[tuple[Kernel, int]], count: int) -> str:
     launches = iter(range(count))
     ends = [f"end{k}" for k in range(count - 1)]
     bounds: list[str] = []  # of the branches
+    functions: list[str] = []
     for number, (kernel, many) in enumerate(kernels):
         prefix = f"k{number}_"
-        own, body = _branch(kernel.text, prefix) or ([], [])
+        found = _branch(kernel.text, prefix)
+        assert found is not None
+        own = found.parameters
+        functions += found.functions
         mine = [next(launches) for _ in range(many)]
         chosen = [[f"{prefix}{_BLOCK} = block - {ends[k - 1] if k else 'i64(0)'}",
                    *(f"{prefix}{p} = l{k}_{p}" for p in own)] for k in mine]
         params += [f"l{k}_{p}" for k in mine for p in own]
-        branches.append([*_by_block(chosen, [ends[k] for k in mine[:-1]]), *body])
+        branches.append([*_by_block(chosen, [ends[k] for k in mine[:-1]]),
+                         *found.lines])
         bounds += [ends[k] for k in mine[-1:] if k < count - 1]
-    return "\n".join([f"def {name}({', '.join((*params, *ends))}):",
+    return "\n".join([*functions, f"def {name}({', '.join((*params, *ends))}):",
                       "    block = i64(cuda.blockIdx.x)",
                       *(f"    {line}" for line in _by_block(branches, bounds))]) + "\n"
 
@@ -103,25 +109,39 @@ def _by_block(branches: Sequence[Sequence[str]], ends: Sequence[str]) -> list[st
             for line in (head, *(f"    {inner}" for inner in branch))]
 
 
+@record(frozen=True)
+class _Branch:
+    """The parameters of a kernel; its lines, and its functions', with other names."""
+
+    parameters: list[str]
+    lines: list[str]
+    functions: list[str]
+
+
 @lru_cache(maxsize=256)
-def _branch(text: str, prefix: str) -> tuple[list[str], list[str]] | None:
-    """The parameters of a kernel, and its lines with other names.
+def _branch(text: str, prefix: str) -> _Branch | None:
+    """The branch of a kernel's text.
 
     None if it asks how many blocks there are, or returns early.
     """
-    (function,) = ast.parse(text).body
-    assert isinstance(function, ast.FunctionDef)
-    params = [a.arg for a in function.args.args]
-    names = {n.id for n in ast.walk(function)
+    *functions, kernel = ast.parse(text).body
+    assert isinstance(kernel, ast.FunctionDef)
+    params = [a.arg for a in kernel.args.args]
+    names = {n.id for n in ast.walk(kernel)
              if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for node in ast.walk(function):
+    for node in ast.walk(kernel):
         if isinstance(node, ast.Return) or (
                 isinstance(node, ast.Attribute) and node.attr == "gridDim"):
             return None
+    for function in functions:
+        assert isinstance(function, ast.FunctionDef)
+        names.add(function.name)
+        function.name = prefix + function.name
     renamed = _Renamed({*names, *params}, prefix)
-    lines = [line for s in function.body
-             for line in ast.unparse(renamed.visit(s)).splitlines()]
-    return params, lines
+    return _Branch(params, *([line for s in statements
+                              for line in ast.unparse(s).splitlines()]
+                             for statements in (map(renamed.visit, kernel.body),
+                                                functions)))
 
 
 class _Renamed(ast.NodeTransformer):

@@ -179,6 +179,7 @@ class RowsText(MapText):
         arguments = {**self.fixed, **values, **self._given,
                      **dict.fromkeys(self.indices, index)}
         lines, names = evaluate(function, arguments, f"e{k}_", self.calls)
-        out(*lines)
+        with out.repeated(names):
+            out(*lines)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
             self.typed.function.results, self.results, names, strict=True)]

@@ -270,6 +270,7 @@ class MapText(MapLayout):
         """Print the function for one element; the texts of what it stores."""
         function = self.typed.function
         lines, names = evaluate(function, {**self.fixed, **values}, prefix, self.calls)
-        out(*lines)
+        with out.repeated(names):
+            out(*lines)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
             function.results, self.results, names, strict=True)]

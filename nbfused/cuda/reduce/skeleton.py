@@ -241,8 +241,9 @@ def walk_down(out: ReduceSource, EACH: list[State]) -> None:
     for ROWS in in_steps(out, out.plan.ahead, DEPTH, end):
         LOADS = [out.load_row(ROW, K) for K, ROW in enumerate(ROWS)]
         for V, STATE in enumerate(EACH):
-            out.states.tree(out, STATE, [out.element(LOADS[K][V], ROW, f"{K}_{V}")
-                                         for K, ROW in enumerate(ROWS)])
+            with out.repeated(STATE):
+                out.states.tree(out, STATE, [out.element(LOADS[K][V], ROW, f"{K}_{V}")
+                                             for K, ROW in enumerate(ROWS)])
 
 
 @skeleton

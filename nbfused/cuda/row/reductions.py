@@ -43,8 +43,9 @@ class Single:
 
     def add(self, columns: Sequence[str], loads: Loads) -> None:
         """Take the elements of some columns in."""
-        self.states.tree(self.scope.out, self.state, element_states(
-            self.scope, self.at, self.states, columns, loads))
+        with self.scope.out.repeated(self.state):
+            self.states.tree(self.scope.out, self.state, element_states(
+                self.scope, self.at, self.states, columns, loads))
 
     def close(self) -> None:
         """Write what follows the lane's elements."""
@@ -110,6 +111,10 @@ class Pair:
 
     def add(self, columns: Sequence[str], loads: Loads) -> None:
         """Take the elements of some columns in."""
+        with self.scope.out.repeated(self.state):
+            self._add(columns, loads)
+
+    def _add(self, columns: Sequence[str], loads: Loads) -> None:
         scope, out, (top, total) = self.scope, self.scope.out, self.state
         new = f"{top}_new"
         out(f"{new} = {top}")

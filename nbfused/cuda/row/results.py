@@ -42,18 +42,24 @@ class Results:
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
             self.count += 1
             for k in wanted:
-                function, names = typed[k].function, []
-                for e, (column, values) in enumerate(zip(columns, loads, strict=True)):
-                    lines, (name,) = evaluate(
-                        function, self.scope.arguments(
-                            function, {**values, "index": column}),
-                        f"y{self.count}_{k}_{e}_", self.scope.calls)
-                    self.out(*lines)
-                    names.append(name)
+                with self.out.repeated(names := []):
+                    names += self._values(k, columns, loads)
                 self._put(k, access, columns, names)
 
         with self.out.block("if inside:"):
             self.elements.each([typed[k].function for k in wanted], body)
+
+    def _values(self, k: int, columns: list[str], loads: list[dict[str, str]],
+                ) -> list[str]:
+        """The names of an output's values at some columns."""
+        function, found = self.typed[k].function, []
+        for e, (column, values) in enumerate(zip(columns, loads, strict=True)):
+            arguments = self.scope.arguments(function, {**values, "index": column})
+            lines, names = evaluate(function, arguments, f"y{self.count}_{k}_{e}_",
+                                    self.scope.calls)
+            self.out(*lines)
+            found += names
+        return found
 
     def _put(self, k: int, access: int, columns: list[str], names: list[str]) -> None:
         """Store elements, or add them to the sums over rows."""

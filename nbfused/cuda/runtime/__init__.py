@@ -3,6 +3,7 @@
 =============== ========================================================================
 `ahead`         kernels of calls to come: compiled in other processes
 `pipeline`      Numba's compiler for CUDA, with the passes that generated text needs
+`inlined`       functions that kernel text defines beside its kernel
 `driver`        the driver API: errors, contexts, devices, memory
 `first_call`    starting a device beside the imports of a program's first call
 `compile`       kernel text to machine code, by Numba; the cache of both

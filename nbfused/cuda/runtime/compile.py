@@ -51,7 +51,7 @@ class Kernel:
     name
         Of the function in `text` and of the entry that profilers show.
     text
-        Source for Numba: one ``def`` of `name`.
+        Source for Numba: functions, if it repeats statements, and a ``def`` of `name`.
     parameters
         For each parameter the name of a dtype, after a ``*`` if it is a pointer, or
         `DESCRIPTOR`.
@@ -157,14 +157,17 @@ def _readable(kernel: Kernel) -> Iterator[str]:
         linecache.cache.pop(pyfile, None)
 
 
-def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Any:
-    """The Python function."""
+@contextmanager
+def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Iterator[Any]:
+    """The Python function, which may be compiled in a ``with`` block."""
     from ..isa.intrinsics import namespace
+    from .inlined import inlined
 
     # A module name of its own keeps the mangled names short.
     names: dict[str, Any] = {**namespace(arch), "__name__": "nbfused"}
     exec(compile(_with_constants(kernel.text, names), pyfile, "exec"), names)
-    return names[kernel.name]
+    with inlined(names, kernel.name, (*arch, *kernel.feature)):
+        yield names[kernel.name]
 
 
 #: A literal that is converted to a dtype.
@@ -216,11 +219,10 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
         with _lock, _readable(kernel) as pyfile:
             from .pipeline import lean
 
-            with lean():
+            with lean(), _function(kernel, arch, pyfile) as function:
                 code, _ = cuda.compile(
-                    _function(kernel, arch, pyfile), signature, device=False,
-                    abi="numba", cc=(*arch, *kernel.feature), output="ptx",
-                    launch_bounds=bounds)
+                    function, signature, device=False, abi="numba",
+                    cc=(*arch, *kernel.feature), output="ptx", launch_bounds=bounds)
     except Exception as error:  # Numba's own errors, LLVM's, NVVM's
         raise CompileError(
             f"Numba does not compile the kernel {kernel.name!r} for sm_"

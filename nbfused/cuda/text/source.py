@@ -6,6 +6,7 @@ Their names are `p0`, `n0`, `s0_1` (operand 0, loop 1) and `a0`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -24,6 +25,7 @@ from ...support.dtypes import DTYPES, HALVES, storage
 from ...support.llvm.division import DIVISION_CALLS
 from ..runtime.compile import DESCRIPTOR, Kernel
 from .branches import flattened
+from .functions import Function, Repeated, function_of
 
 __all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
            "encoded", "evaluate", "inverses", "is_near", "is_wide", "number", "offsets",
@@ -33,6 +35,9 @@ __all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
 _MOST, _NEAR = (1 << 32) - 1, 1 << 31
 #: Statements that are worth the time to compile them.
 LONGEST = 600
+#: Lines that a function must spare to be worth its own compilation, 20 ms; a function
+#: of fewer lines than the other number spares them nowhere.
+SPARED, SHORTEST = 24, 6
 
 #: Functions of the kernels' namespace for operations, by operation and dtype.
 CALLS = {
@@ -94,7 +99,7 @@ class Source:
         self._integers: list[str] = []
         self._scalars: list[tuple[str, str]] = []
         self._names: list[str] = []
-        self._lines: list[str] = []
+        self._lines: list[str | Repeated] = []
         self._depth = 1
 
     def descriptor(self, *names: str) -> None:
@@ -131,15 +136,52 @@ class Source:
         finally:
             self._depth -= 1
 
+    @contextmanager
+    def repeated(self, results: Sequence[str]) -> Iterator[None]:
+        """Statements of a ``with`` block that others repeat, under other names.
+
+        Parameters
+        ----------
+        results
+            The names that what follows reads; may be filled in the block.
+        """
+        begin = len(self._lines)
+        yield
+        lines = [line for x in self._lines[begin:]
+                 for line in ((x,) if isinstance(x, str) else x.lines)]
+        if len(lines) < SHORTEST:
+            return
+        found = function_of([line[4*self._depth:] for line in lines], results)
+        if found is not None:
+            self._lines[begin:] = [Repeated(tuple(lines), *found, tuple(results))]
+
+    def _text(self) -> tuple[list[str], list[str]]:
+        """Functions beside the kernel, and the kernel's lines."""
+        times = Counter(x.function for x in self._lines if isinstance(x, Repeated))
+        names: dict[Function, str] = {}
+        functions: list[str] = []
+        lines: list[str] = []
+        for x in self._lines:
+            if isinstance(x, str):
+                lines.append(x)
+            elif x.spared(times[x.function]) < SPARED:
+                lines += x.lines
+            else:
+                if x.function not in names:
+                    names[x.function] = name = f"repeated{len(names)}"
+                    functions += x.function.text(name)
+                lines.append(x.call(names[x.function]))
+        return functions, lines
+
     def kernel(self, threads: int, blocks: int = 0, feature: str = "",
                cluster: int = 1) -> Kernel:
         """The kernel that was written, with its parameters in the common order."""
         names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
-        text = f"def {self.name}({', '.join(names)}):\n"
+        functions, lines = self._text()
+        text = "\n".join([*functions, f"def {self.name}({', '.join(names)}):", *lines])
         kinds = (*self._pointers, *("int64",) * len(self._integers),
                  *(k for _, k in self._scalars))
-        return Kernel(self.name, text + "\n".join(self._lines) + "\n", kinds, threads,
-                      blocks, feature, cluster)
+        return Kernel(self.name, text + "\n", kinds, threads, blocks, feature, cluster)
 
 
 def number(value: Literal) -> str:

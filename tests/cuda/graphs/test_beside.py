@@ -20,20 +20,26 @@ from tests.cuda.recorded import PTXAS, assembled, needs_compiler, recording, reg
 from tests.variants import sampled
 
 THREADS = 4
+#: Each has a function of its own, and both call it by one name.
 SCALE = """\
+def repeated0(x0, x1):
+    n0 = x0*x1
+    return n0
 def scale(p0, n0, a0):
     block = i64(cuda.blockIdx.x)
     index = block*4 + i64(cuda.threadIdx.x)
     block = n0
     if index < block:
-        p0[index] = p0[index]*a0
+        p0[index] = repeated0(p0[index], a0)
 """
 COUNT = """\
+def repeated0(x0, x1):
+    return x0 + x1
 def count(p0, p1, n0):
     for k in range(2):
         at = i64(cuda.blockIdx.x)*8 + k*4 + i64(cuda.threadIdx.x)
         while at < n0:
-            p1[at] = p0[at] + cuda.blockIdx.x
+            p1[at] = repeated0(p0[at], cuda.blockIdx.x)
             at += n0
 """
 PROGRAMS = {name: Program(Kernel(name, text, parameters, THREADS, blocks))

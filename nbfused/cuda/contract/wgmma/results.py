@@ -213,15 +213,23 @@ class Results:
                 self._empty_slabs()
 
     def _unit(self, unit: int, first: int, letter: str) -> None:
+        """16 columns; every unit repeats the statements of the first."""
         self.kernel.boxes.read(unit)
-        values = [self._evaluated(e, f"sums[{first + e}]", letter)
-                  for e in range(8*unit, 8*unit + 8)]
+        self.out(f"at_unit = at_column + {16*unit}")
+        names: list[str] = []
+        with self.out.repeated(names):
+            values = [self._evaluated(e, f"sums[{first + e}]", letter)
+                      for e in range(8*unit, 8*unit + 8)]
+            found = [[v[r] for v in values] for r in range(len(self.stores))]
+            for r, (o, how) in enumerate(self.stores):
+                if how == "each":
+                    self._one_by_one(o, r, unit, found[r])
+                else:
+                    self.out(f"kept{r} = {self._packed(o, r, found[r])}")
+                    names.append(f"kept{r}")
         for r, (o, how) in enumerate(self.stores):
-            found = [v[r] for v in values]
-            if how == "each":
-                self._one_by_one(o, r, unit, found)
-            else:
-                self._keep(o, r, unit, found)
+            if how != "each":
+                self._keep(o, unit, f"kept{r}")
 
     def _evaluated(self, e: int, total: str, letter: str) -> list[str]:
         """The epilogue of one element: the names of its results."""
@@ -238,7 +246,7 @@ class Results:
     @staticmethod
     def _row_and_column(e: int) -> tuple[str, str]:
         return (f"at_row + eight + {8*((e >> 1) & 1)}",
-                f"at_column + 2*pairs + {8*(e >> 2) + (e & 1)}")
+                f"at_unit + 2*pairs + {8*((e >> 2) & 1) + (e & 1)}")
 
     def _element(self, o: Operand, e: int) -> str:
         """Loaded by itself; something else where the result is not stored."""
@@ -263,19 +271,23 @@ class Results:
                 self.out(f"{o.pointer}[{self._at(o, 'to_m', 'to_n')}] = "
                          f"{encoded(dtype, o.dtype, name)}")
 
-    def _keep(self, o: Operand, r: int, unit: int, found: list[str]) -> None:
-        """16 columns in the output's slab; float32 has a slab for each 32."""
+    def _packed(self, o: Operand, r: int, found: list[str]) -> str:
+        """The text of a unit's results as a slab has them."""
         dtype = self.text.typed.epilogue.results[r]
-        floats = [cast(compute_dtype(dtype), np.dtype(np.float32), x) for x in found]
+        words = [cast(compute_dtype(dtype), np.dtype(np.float32), x) for x in found]
+        if o.dtype.itemsize == 2:
+            words = [f"pack_{o.dtype.name}({words[e]}, {words[e + 1]})"
+                     for e in range(0, 8, 2)]
+        return f"({', '.join(words)})"
+
+    def _keep(self, o: Operand, unit: int, packed: str) -> None:
+        """16 columns in the output's slab; float32 has a slab for each 32."""
         at = self.slabs[o.at]*SLAB
         if o.dtype.itemsize == 2:
-            words = [f"pack_{o.dtype.name}({floats[e]}, {floats[e + 1]})"
-                     for e in range(0, 8, 2)]
-            self.out(f"keep16_{unit}(place16 + slot + {at}, ({', '.join(words)}))")
+            self.out(f"keep16_{unit}(place16 + slot + {at}, {packed})")
         else:
-            at += unit//2*SLAB
-            self.out(f"keep32_{unit % 2}(place32 + slot + {at}, "
-                     f"({', '.join(floats)}))")
+            self.out(f"keep32_{unit % 2}(place32 + slot + {at + unit//2*SLAB}, "
+                     f"{packed})")
 
     def _free_slabs(self) -> None:
         """Wait until TMA has read what they held."""
