@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..arrays import dtype_of
 from ..arrays.traced import Traced
+from ..dispatch import direct_call
 from ..scalar.ir.nodes import Block, Function, Let, literal
-from ..specs import Map, View
+from ..specs import Map, Spec, View
 from ..support.records import record
 
 __all__ = [
@@ -25,16 +27,20 @@ __all__ = [
     "ONE",
     "ORDER",
     "ZERO",
+    "Dtypes",
     "Edge",
     "GraphArray",
     "Leaf",
     "Node",
     "Ones",
     "Pass",
+    "RepeatedCall",
     "Target",
     "time_stamp",
 ]
 
+#: Dtypes of outputs; None for what NumPy would give.
+Dtypes = tuple[np.dtype | None, ...]
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
 Edge = tuple["Node", int]
 
@@ -121,6 +127,31 @@ class Pass:
     records: bool
 
 
+class RepeatedCall:
+    """A call of a spec in backward passes, prepared for those on plain arrays.
+
+    Attributes
+    ----------
+    spec, dtypes
+        What runs, and the dtypes of its outputs.
+    direct
+        Repeats the call on plain arrays, once there was one.
+    """
+
+    __slots__ = ("direct", "dtypes", "spec")
+
+    def __init__(self, spec: Spec, dtypes: Dtypes | None) -> None:
+        self.spec, self.dtypes = spec, dtypes
+        self.direct: Callable[..., Sequence[Any] | None] | None = None
+
+    def run(self, inputs: Sequence[Any], mode: Pass) -> Sequence[Any]:
+        """Run the spec as the pass does; later calls on plain arrays are direct."""
+        made = mode.run(self.spec, tuple(inputs), dtypes=self.dtypes)
+        if self.direct is None and not mode.records:
+            self.direct = direct_call(self.spec, inputs, None, dtypes=self.dtypes)
+        return made
+
+
 @record
 class Ones:
     """A cotangent that is 1 everywhere, not stored until something has to read it.
@@ -139,14 +170,32 @@ class Ones:
 
     def array(self, mode: Pass) -> Any:
         """The stored array: one element, repeated by strides of 0."""
-        like = self.like
-        if isinstance(like, Traced) and like.depth:  # all samples share it
-            like = like.zeros((), self.dtype)
-        made = mode.run(ONE, (like,), dtypes=(self.dtype,))[0]
-        for kind, params in (("reshape", ()), ("broadcast", self.shape)):
-            if tuple(made.shape) != self.shape:
-                made = mode.run(View(kind, params), (made,), dtypes=None)[0]
+        made = self.like
+        if isinstance(made, Traced) and made.depth:  # all samples share it
+            made = made.zeros((), self.dtype)
+        one, *views = _calls_of_ones(type(made), self.shape, self.dtype)
+        for call in (one, *views):
+            if call is one or tuple(made.shape) != self.shape:
+                direct = None if mode.records or call.direct is None else call.direct
+                found = None if direct is None else direct(made)
+                (made,) = call.run((made,), mode) if found is None else found
         return made
+
+
+def _calls_of_ones(kind: type, shape: tuple[int, ...], dtype: Any,
+                   ) -> tuple[RepeatedCall, ...]:
+    """Calls that store an element, and repeat it by a view; for arrays of a type."""
+    try:
+        return _known_calls_of_ones(kind, shape, dtype)
+    except TypeError:  # extents that a compiler of PyTorch leaves open have no hash
+        return _known_calls_of_ones.__wrapped__(kind, shape, dtype)
+
+
+@lru_cache(maxsize=256)
+def _known_calls_of_ones(kind: type, shape: tuple[int, ...], dtype: Any,
+                         ) -> tuple[RepeatedCall, ...]:
+    return (RepeatedCall(ONE, (dtype,)), RepeatedCall(View("reshape", ()), None),
+            RepeatedCall(View("broadcast", shape), None))
 
 
 class Node:

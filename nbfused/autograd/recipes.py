@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import direct_call
 from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec
 from ..support.records import record
-from .graph import Ones, Pass
+from .graph import Dtypes, Ones, RepeatedCall
 
 __all__ = ["Picker", "PullStep", "Recipe", "derive", "picker"]
 
 Shape = tuple[int, ...]
-Dtypes = tuple[np.dtype | None, ...]
 #: Shape and dtype of an array.
 Form = tuple[Shape, np.dtype]
 #: Number of a step in the pullback, its spec, inputs, and dtypes of its outputs.
@@ -40,32 +38,20 @@ Result = tuple[int, Type | None, Shape | None]
 Picker = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-class PullStep:
+class PullStep(RepeatedCall):
     """A step of a recipe.
 
     Attributes
     ----------
-    spec, dtypes
-        What runs, and the dtypes of its outputs.
     pick
         Takes its inputs from the list of the recipe.
-    direct
-        Repeats the call on plain arrays, once there was one.
     """
 
-    __slots__ = ("direct", "dtypes", "pick", "spec")
+    __slots__ = ("pick",)
 
-    def __init__(self, spec: Spec, pick: Picker,
-                 dtypes: Dtypes | None) -> None:
-        self.spec, self.pick, self.dtypes = spec, pick, dtypes
-        self.direct: Callable[..., Sequence[Any] | None] | None = None
-
-    def run(self, inputs: Sequence[Any], mode: Pass) -> Sequence[Any]:
-        """Run the step as the pass does; later ones on plain arrays are direct."""
-        made = mode.run(self.spec, tuple(inputs), dtypes=self.dtypes)
-        if self.direct is None and not mode.records:
-            self.direct = direct_call(self.spec, inputs, None, dtypes=self.dtypes)
-        return made
+    def __init__(self, spec: Spec, pick: Picker, dtypes: Dtypes | None) -> None:
+        super().__init__(spec, dtypes)
+        self.pick = pick
 
 
 @record
