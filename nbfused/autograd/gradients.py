@@ -23,12 +23,12 @@ __all__ = ["check_gradient", "cotangent", "seed_of", "separate_gradients",
            "without_repeats"]
 
 
-def without_repeats(x: Any) -> Any:
-    """Copy `x` if some of its elements share memory, as in a broadcast view.
+def without_repeats(x: Any, always: bool = False) -> Any:
+    """Copy `x` if some of its elements share memory, as in a broadcast view; or always.
 
     The gradient of a sum is: who writes to it in place would change all of them.
     """
-    if not _repeats(x):
+    if not always and not _repeats(x):
         return x
     kind = type(x)
     made = _COPIES[kind](x) if kind in _COPIES else None
@@ -80,6 +80,11 @@ def separate_gradients(gradients: dict[Edge, Any],
     """
     if (not seeds and len(gradients) < 2) or any(map(is_lazy, gradients.values())):
         return gradients  # one that is lazy is immutable
+    if len(gradients) == len(seeds) == 1:
+        ((only, x),) = gradients.items()
+        if x is seeds[0] or (type(x) is np.ndarray and x.base is seeds[0]
+                             and not _repeats(x)):
+            return {only: without_repeats(x, always=True)}
     owners: set[int] = set()
     for x in (*seeds, *gradients.values()):
         if type(x) is np.ndarray and x.base is None:  # most are, without a call

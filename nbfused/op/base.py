@@ -15,7 +15,7 @@ from ..arrays import check_dtype, dtype_of, is_array
 from ..arrays.detect import way_out
 from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
-from ..autograd.numpy_api.integers import check_integers
+from ..autograd.numpy_api.integers import check_integers, fit
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation, python_function
@@ -296,26 +296,35 @@ class Parameters:
         self.names: tuple[str, ...] = tuple(signature.parameters)
         self.defaults: tuple[Any, ...] = tuple(
             p.default for p in signature.parameters.values())
-        self._accepted: set[tuple[type, ...]] = set()
+        #: By types of positional arguments that were right: where Python integers
+        #: stand, which have to fit.
+        self._accepted: dict[tuple[type, ...], tuple[int, ...]] = {}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, with defaults."""
         types = tuple(map(type, args))
-        if types in self._accepted and not kwargs:
+        places = self._accepted.get(types)
+        if places is not None and not kwargs and fit(args, places):
             return [*args, *self.defaults[len(args):]]
         values = self._bind(args, kwargs)
-        if not kwargs and not any(isinstance(v, (int, Traced)) or is_symbol(v)
-                                  for v in (*args, *values)) and \
+        added = values[len(args):]
+        if not kwargs and int not in map(type, added) and not any(
+                isinstance(v, Traced) or is_symbol(v) for v in (*args, *added)) and \
                 types == tuple(map(type, values[:len(args)])):
-            self._accepted.add(types)
+            self._accepted[types] = tuple(
+                [k for k, kind in enumerate(types) if kind is int])
         return values
 
     def accepts(self, types: tuple[type, ...]) -> bool:
-        """Whether positional arguments of these types need no checks.
+        """Whether positional arguments of these types need no checks."""
+        return self._accepted.get(types) == ()
 
-        Integers do: they have to fit.
+    def integers(self, types: tuple[type, ...]) -> tuple[int, ...] | None:
+        """The places of Python integers, all that has to be checked: see `fit`.
+
+        None where other arguments of these types need checks, too.
         """
-        return types in self._accepted
+        return self._accepted.get(types)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         values = [*map(plain_number, args), *self.defaults[len(args):]]

@@ -10,6 +10,7 @@ from typing import Any, overload
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
+from ..autograd.numpy_api.integers import fit
 from ..autograd.numpy_api.ufuncs import NUMPY_KEYWORDS
 from ..autograd.versions import note_write
 from ..errors import KernelTypeError, ScalarSyntaxError
@@ -39,6 +40,10 @@ __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
 _TOGETHER = frozenset({"barrier", "shuffle"})
 
 
+#: A spec, its `fast_calls`, other defaults, and where integers stand that have to fit.
+_Known = tuple[Map, Any, Any, tuple[Any, ...], tuple[int, ...]]
+
+
 class Elementwise(Func, Ufunc):
     """A scalar function applied to arrays, with NumPy's broadcasting.
 
@@ -64,11 +69,10 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        #: By types of the arguments: spec, `fast_calls`, other defaults; the first by
-        #: the only type where there is one.
-        self._known: dict[Any, tuple[Map, Any, Any, tuple[Any, ...]]] = {}
+        #: By types of the arguments; the first by the only type where there is one.
+        self._known: dict[Any, _Known] = {}
         #: Where an output is given: by its type and theirs.
-        self._stored: dict[Any, tuple[Map, Any, Any, tuple[Any, ...]]] = {}
+        self._stored: dict[Any, _Known] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -206,8 +210,8 @@ class Elementwise(Func, Ufunc):
                 known = self._stored.get(
                     (type(out), type(args[0])) if len(args) == 1 else
                     (type(out), *map(type, args)))
-            if known is not None:
-                spec, direct, taped, defaults = known
+            if known is not None and (not known[4] or fit(args, known[4])):
+                spec, direct, taped, defaults, _ = known
                 made = None if direct is None else \
                     direct(*args) if out is None else direct(out, *args)
                 if made is None and taped is not None:
@@ -264,14 +268,15 @@ class Elementwise(Func, Ufunc):
         """Cache the call for arguments of these types."""
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
-        if one and not self.gradcheck and self.parameters.accepts(types):
+        places = self.parameters.integers(types)
+        if one and not self.gradcheck and places is not None:
             defaults = self.parameters.defaults[len(args):]
             calls = fast_calls(spec, values, outs, defaults, self.parameters.names)
             if outs is not None:
-                self._stored[type(outs[0]), *types] = spec, *calls, defaults
+                self._stored[type(outs[0]), *types] = spec, *calls, defaults, places
             else:
                 self._known[types[0] if len(types) == 1 else types] = (
-                    spec, *calls, defaults)
+                    spec, *calls, defaults, places)
 
     def _check_gradient(self, values: list[Any]) -> None:
         """Check the derivative and its rules at these arguments."""

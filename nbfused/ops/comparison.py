@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.numpy_api.integers import fit
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_integers, check_operand, strong_dtype
@@ -199,7 +200,9 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
         low = _bound(low, "low", options, ("a_min", "min"))
         high = _bound(high, "high", options, ("a_max", "max"))
     if type(low) is int or type(high) is int:
-        low, high = _within(x, low, high)
+        given = [x, *(bound for bound in (low, high) if bound is not None)]
+        if not fit(given, [k for k, v in enumerate(given) if k and type(v) is int]):
+            low, high = _within(x, low, high)
     if low is not None and high is not None:
         return clip_both(x, low, high, **options)
     if low is not None:

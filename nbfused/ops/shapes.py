@@ -256,7 +256,7 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex | None = 0, *,
         return as_numpy("concatenate", arrays, axis=axis, out=out, **keywords)
     found = _arrays(arrays, "concatenate")
     along = normalize_axis(axis, len(found[0].shape))
-    joined = apply(View("concatenate", (along,)), found,
+    joined = apply(_view("concatenate", (along,)), found,
                    names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
     return joined if out is None else cast(dtype_of(joined).name)(joined, out=out)
 

@@ -16,7 +16,7 @@ import nbfused as nf
 from nbfused import ops
 
 RNG = np.random.default_rng(3)
-LABELS = RNG.integers(0, 8, 16)
+LABELS, ROW = RNG.integers(0, 8, 16), np.ones(32, np.float32)
 
 
 @nf.elementwise
@@ -29,6 +29,7 @@ def mish(x):
 FAMILIES: dict[str, tuple[Callable[..., Any], Any, int, int]] = {
     "map": (ops.swish, ((16, 32),), 14, 34),
     "map with a number": (lambda x: ops.multiply(x, 2.0), ((16, 32),), 14, 32),
+    "map with an integer": (lambda x: ops.multiply(x, 2), ((16, 32),), 14, 32),
     "map of two": (ops.multiply, ((16, 32), (16, 32)), 16, 34),
     "reduction": (lambda x: ops.sum(x, axis=1), ((16, 32),), 26, 38),
     "reduction to one": (ops.sum, ((16, 32),), 24, 33),
@@ -109,6 +110,28 @@ def test_a_view_between_two_maps(view):
     without = both_ways(bare, [x], np.ones_like(bare(x).data))
     with_view = both_ways(viewed, [x], np.ones_like(viewed(x).data))
     assert with_view - without <= 40
+
+
+@pytest.mark.parametrize(("function", "most"), [
+    (ops.sum, 60), (lambda x: ops.mean(x*x), 80), (lambda x: x + ROW, 25),
+    (lambda x: ops.concatenate([x, x*2], axis=1), 75), (ops.transpose, 45),
+    (lambda x: ops.clip(x, -1, 1), 40), (lambda x: ops.where(x.data > 0, x, 0), 25),
+    (lambda x: x**3, 40)], ids=[
+        "loss", "mean of squares", "beside an array", "concatenate", "transpose",
+        "clip", "where", "cube"])
+def test_calls_of_small_programs(function, most):
+    """As they are written: integers, no cotangent for a loss."""
+    (x,) = [nf.Variable(a, requires_grad=True) for a in arrays([(16, 32)])]
+
+    def step() -> None:
+        y = function(x)
+        y.backward(None if y.shape == () else cotangent)
+
+    cotangent = np.ones(function(x).shape, np.float32)
+    for _ in range(4):
+        step()
+        x.grad = None
+    assert count(step) <= most
 
 
 def test_calls_are_as_many_at_each_step():

@@ -76,3 +76,38 @@ def test_integers_in_range_pass():
     both = nf.ops.clip(np.array([1]), np.array([2], np.uint64), 5)  # in float64
     np.testing.assert_array_equal(both, [2.0])
     np.testing.assert_array_equal(nf.ops.add(np.ones(1, np.float32), 10**9), [1e9])
+
+
+INTEGERS = [0, 1, 127, 128, 255, 256, -1, -128, -129, 2**31, -2**63, 2**63, 2**70]
+
+
+def outcome(op, *args):
+    """The result, or the name of the error."""
+    try:
+        found = op(*args)
+    except RangeError as error:
+        return str(error)
+    return found.dtype, str(found.tolist())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint64", "int64", "float16",
+                                   "float32", "complex64"])
+@pytest.mark.parametrize("name", ["multiply", "maximum", "less", "divide", "where",
+                                  "clip"])
+def test_calls_with_integers_do_not_depend_on_those_before(name, dtype):
+    """A call is repeated without checks where its integers fit, and only there."""
+    if dtype == "complex64" and name in ("maximum", "less", "clip"):
+        pytest.skip("complex numbers have no order")
+    op, x = getattr(nf.ops, name), np.array([1, 0, 1, 3], dtype)
+    arguments = {"where": lambda n: (x > 0, x, n), "clip": lambda n: (x, None, n)}.get(
+        name, lambda n: (x, n))
+    first = {}
+    for number in INTEGERS:  # each as if it were the first of its kind
+        kept = dict(op._known) if hasattr(op, "_known") else None
+        if kept is not None:
+            op._known.clear()
+        first[number] = outcome(op, *arguments(number))
+    for number in [3, *INTEGERS, *reversed(INTEGERS)]:
+        assert outcome(op, *arguments(number)) == first.setdefault(
+            number, outcome(op, *arguments(number)))

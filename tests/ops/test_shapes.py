@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError, RangeError, ShapeError
 from tests.refusal import refused
@@ -90,3 +91,30 @@ def test_options_that_are_no_key(given):
         ops.norm(X, given)
     with refused(KernelTypeError, "gelu: 'approximate' must be 'none' or 'tanh'"):
         ops.gelu(X, given)
+
+
+@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f4", "f8")])
+def test_joined_again_and_again(dtypes):
+    """Recorded calls are repeated: new memory each time, whatever the layouts."""
+    rng = np.random.default_rng(0)
+    kept = []
+    for k in range(12):
+        a, b = (rng.normal(size=s).astype(d) for s, d in zip(
+            [(3, 4), (3, 2 + k % 2)], dtypes, strict=True))
+        if k % 3 == 1:
+            a = np.asfortranarray(a)
+        if k % 4 == 2:
+            b = np.repeat(b, 2, axis=1)[:, ::2]
+        x, y = (nf.Variable(v, requires_grad=True) for v in (a, b))
+        made = nf.ops.concatenate([x, y, x], axis=1)
+        expected = np.concatenate([a, b, a], axis=1)
+        cotangent = rng.normal(size=made.shape).astype(expected.dtype)
+        made.backward(cotangent)
+        at = 4 + b.shape[1]
+        np.testing.assert_allclose(x.grad, cotangent[:, :4] + cotangent[:, at:],
+                                   rtol=1e-6)
+        np.testing.assert_array_equal(y.grad, cotangent[:, 4:at].astype(b.dtype))
+        kept.append((made.data, expected))
+    for made, expected in kept:
+        np.testing.assert_array_equal(made, expected)
+        assert made.dtype == expected.dtype

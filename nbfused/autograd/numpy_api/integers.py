@@ -13,7 +13,10 @@ from ...arrays import dtype_of
 from ...arrays.traced import TracedNumber
 from ...errors import RangeError
 
-__all__ = ["as_float", "check_integer", "check_integers", "loop_dtype", "short"]
+__all__ = ["as_float", "check_integer", "check_integers", "fit", "loop_dtype",
+           "short"]
+
+_NUMBERS = frozenset((bool, int, float, complex))
 
 
 def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
@@ -28,7 +31,7 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
     fitted = list(values)
     kinds = [v.python if isinstance(v, TracedNumber) else type(v) for v in values]
     strong = [dtype_of(v) for v, k in zip(values, kinds, strict=True)
-              if k not in (bool, int, float, complex)]
+              if k not in _NUMBERS]
     known = [d for d in strong if d.kind != "b"]  # a condition says nothing
     whole = bool(known) and all(d.kind in "iu" for d in known)
     dtype = np.result_type(*known) if whole else np.dtype(np.int64)
@@ -53,6 +56,21 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
             if value >= 2**63:  # kernels take numbers of 64 bits as signed ones
                 fitted[k] = dtype.type(value)
     return fitted
+
+
+def fit(values: Sequence[Any], places: Sequence[int]) -> bool:
+    """Whether `check_integers` lets the Python integers at some places be.
+
+    False also where it has to look: every dtype holds 0 to 127, and beside floats all
+    of 64 bits do.
+    """
+    for k in places:
+        if not 0 <= values[k] < 128:
+            break
+    else:
+        return True
+    return all(-2**63 <= values[k] < 2**63 for k in places) and any(
+        dtype_of(v).kind in "fcV" for v in values if type(v) not in _NUMBERS)
 
 
 def check_integer(value: Any, like: Any, op_name: str, name: str) -> Any:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
-from ...arrays import describe, library_of
+from ...arrays import Array, describe, library_of
 from ...arrays.detect import exact_library
 from ...arrays.libraries.dlpack import header_function
 from ...backend import Direct, NumberOf
 from ...errors import KernelTypeError
 from ...registry.backends import registry
 from ...specs import Spec, View
-from ...support.loop_nests import dense_strides
+from ...support.loop_nests import Strides, dense_strides
 from ...support.stamp import stamp
 from ..allocation import OUT_OF_MEMORY
 from ..callers import USUAL, Caller, key_of
@@ -51,10 +51,11 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     """
     if not spec.launches:
         view = cast(View, spec)
-        if outs is not None or dtypes is not None or len(inputs) != 1:
+        if outs is not None or dtypes is not None:
             return None
-        return _unsliced(view, type(inputs[0])) if view.kind == "unslice" else \
-            direct_view(view, type(inputs[0]))
+        if not view.rearranges:
+            return _gathered(view, [*map(type, inputs)])
+        return direct_view(view, type(inputs[0])) if len(inputs) == 1 else None
     callers = spec.__dict__.get("_callers", {})
     caller: Caller | None = callers.get((*map(type, inputs), None,
                                          *map(type, outs or ())))
@@ -83,63 +84,91 @@ def _readable(kind: type) -> bool:
         hasattr(exact_library(kind), "questions") and header_function(kind) is not None)
 
 
-def _unsliced(spec: View, kind: type) -> Callable[[Any], Any] | None:
-    """A function that puts an array of this type into zeros, or gives None."""
-    key = key_of(kind)
-    if key is None:
+def _gathered(spec: View, kinds: Sequence[type]) -> Callable[..., Any] | None:
+    """A function that puts arrays of these types into a new one, or gives None."""
+    keys = [key for key in map(key_of, kinds) if key is not None]
+    if len(keys) < len(kinds):
         return None
-    known: dict[Any, Callable[[Any], Any] | None] = {}
+    known: dict[Any, Callable[..., Any] | None] = {}
+    single = keys[0] if len(keys) == 1 else None
 
-    def direct(x: Any) -> Any:
+    def direct(*inputs: Any) -> Any:
         try:
-            layout = key(x)
+            layout = (single(inputs[0]),) if single is not None else tuple(
+                [key(x) for key, x in zip(keys, inputs, strict=True)])
         except Exception:  # of many kinds, from many libraries: a closer look will tell
             return None
-        if layout is None:
+        if None in layout:
             return None
         if layout not in known:
             if len(known) >= _LIMIT:
                 known.clear()
-            known[layout] = _filling(spec, x)
+            known[layout] = _filling(spec, inputs)
         fill = known[layout]
-        return None if fill is None else fill(x)
+        return None if fill is None else fill(*inputs)
 
     return direct
 
 
-def _filling(spec: View, x: Any) -> Callable[[Any], Any] | None:
-    """A function that puts arrays like `x` into zeros by two direct calls."""
-    array, library = describe(x), library_of(x)
-    (shape,) = spec.out_shapes((array.shape,))
-    strides, offset = window(dense_strides(shape), spec.params[1])
-    own: Any = getattr(library, "viewer", None)
-    if not library.writable:
+def _filling(spec: View, inputs: Sequence[Any]) -> Callable[..., Any] | None:
+    """A function that puts arrays like `inputs` into a new one by direct calls."""
+    arrays, library = [*map(describe, inputs)], library_of(inputs[0])
+    (shape,) = spec.out_shapes(tuple([array.shape for array in arrays]))
+    alike = {(library_of(x), array.dtype, array.device)
+             for x, array in zip(inputs, arrays, strict=True)}
+    if len(alike) > 1 or not library.writable:
         return None
-
-    def plain(x: Any) -> Any:
-        return library.view(x, array.shape, strides, offset)
-
-    new = library.maker(shape, array.dtype, array.device)
+    new = library.maker(shape, arrays[0].dtype, arrays[0].device)
     try:
         out = new()
-        view = own(out, array.shape, strides, offset) if own else plain
+        views = [_viewer(library, out, array.shape, *place) for array, place in
+                 zip(arrays, _places(spec, arrays, shape), strict=True)]
         validate_and_run(ZERO, (), (out,))
-        validate_and_run(COPY, (x,), (view(out),))
+        for x, view in zip(inputs, views, strict=True):
+            validate_and_run(COPY, (x,), (view(out),))
     except (KernelTypeError, *OUT_OF_MEMORY):  # no such view: as always then
         return None
-    zero, copy = direct_call(ZERO, (), (out,)), direct_call(COPY, (x,), (view(out),))
-    if zero is None or copy is None:
+    zero = direct_call(ZERO, (), (out,))
+    copies = [direct_call(COPY, (x,), (view(out),))
+              for x, view in zip(inputs, views, strict=True)]
+    if zero is None or None in copies:
         return None
+    steps, clear = [*zip(views, copies, strict=True)], spec.kind == "unslice"
 
-    def fill(x: Any) -> Any:
+    def fill(*inputs: Any) -> Any:
         try:
             made = new()
         except OUT_OF_MEMORY:  # others are asked, who free memory first
             return None
-        done = zero(made) is not None and copy(view(made), x) is not None
-        return (made,) if done else None
+        if clear and zero(made) is None:
+            return None
+        for (view, copy), x in zip(steps, inputs, strict=True):
+            if copy(view(made), x) is None:  # type: ignore[misc]
+                return None
+        return (made,)
 
     return fill
+
+
+def _places(spec: View, arrays: Sequence[Array], shape: tuple[int, ...],
+            ) -> Iterator[tuple[Strides, int]]:
+    """Strides and offset of each input in the result."""
+    strides = dense_strides(shape)
+    if spec.kind == "unslice":
+        yield window(strides, spec.params[1])
+        return
+    (axis,), start = spec.params, 0
+    for array in arrays:
+        yield strides, start*strides[axis]
+        start += array.shape[axis]
+
+
+def _viewer(library: Any, out: Any, shape: tuple[int, ...], strides: Strides,
+            offset: int) -> Callable[[Any], Any]:
+    """A function that views a part of arrays like `out`."""
+    own = getattr(library, "viewer", None)
+    return own(out, shape, strides, offset) if own else \
+        lambda out: library.view(out, shape, strides, offset)
 
 
 class _Native:
