@@ -91,8 +91,8 @@ def outcome(op, *args):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint64", "int64", "float16",
-                                   "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint64", "int64",
+                                   "float16", "float32", "complex64"])
 @pytest.mark.parametrize("name", ["multiply", "maximum", "less", "divide", "where",
                                   "clip"])
 def test_calls_with_integers_do_not_depend_on_those_before(name, dtype):
