@@ -19,7 +19,7 @@ from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number
-from ..op.cached_call import view_of
+from ..op.cached_call import SpecCalls, view_of
 from ..op.elementwise import cast
 from ..op.keywords import as_numpy
 from ..specs import View
@@ -215,6 +215,13 @@ def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
     return found
 
 
+@lru_cache(maxsize=256)
+def _joining(axis: int, count: int) -> SpecCalls:
+    """Calls that join so many arrays along an axis."""
+    return SpecCalls(View("concatenate", (axis,)), "concatenate",
+                     tuple([f"arrays[{k}]" for k in range(count)]))
+
+
 @op(lambda a, b, axis=0: np.concatenate([a, b], axis), Case(((2, 3), (4, 3))),
     Case(((2, 3), (2, 5)), {"axis": 1}))
 def _concatenate_two(a: AnyArray, b: AnyArray, axis: int = 0) -> AnyArray:
@@ -256,8 +263,9 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex | None = 0, *,
         return as_numpy("concatenate", arrays, axis=axis, out=out, **keywords)
     found = _arrays(arrays, "concatenate")
     along = normalize_axis(axis, len(found[0].shape))
-    joined = apply(_view("concatenate", (along,)), found,
-                   names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
+    calls = _joining(along, len(found))
+    joined = calls(*found) if {*map(type, found)} == {np.ndarray} else \
+        apply(calls.spec, found, names=calls.names)[0]
     return joined if out is None else cast(dtype_of(joined).name)(joined, out=out)
 
 
