@@ -147,7 +147,8 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
     Notes
     -----
     One launch.  Sums are kept in float32 for 16-bit floats, and rounded once, after the
-    epilogue.  A product over nothing is 0.
+    epilogue.  A product over nothing is 0.  Of bfloat16, processors with instructions
+    for its products take numbers below ``2**-126`` for zero, in `a`, `b` and the sums.
 
     Examples
     --------

@@ -35,6 +35,7 @@ def direct(monkeypatch):
     """Refuse the blocked kernel; count products that are left to BLAS."""
     left: list[tuple[int, ...]] = []
     monkeypatch.setattr(launcher._Product, "_can_block", lambda self, call: False)
+    monkeypatch.setattr(launcher, "is_better_packed", lambda factors, turned: False)
     monkeypatch.setattr(launcher, "multiply_by_blas", lambda a, b, out, swapped: (
         left.append(out.shape), np.matmul(a, b, out=out)))
     return left

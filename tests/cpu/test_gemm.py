@@ -11,7 +11,7 @@ import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.contract.gemm import _blocks, is_suitable
+from nbfused.cpu.contract.gemm import blocks_of, is_suitable
 from nbfused.cpu.contract.launcher import _Product
 from nbfused.cpu.contract.tile import tile_of
 from nbfused.scalar.parse.functions import parse
@@ -251,7 +251,7 @@ def test_the_first_product_of_several_threads_at_once():
 @pytest.mark.parametrize(("panels", "size", "threads"), [
     (1, 100, 2), (3, 100, 2), (11, 100, 2), (100, 1 << 19, 2), (100, 1 << 30, 3)])
 def test_blocks_are_for_all_threads_and_fit_the_cache(panels, size, threads):
-    found = _blocks(panels, size, threads)
+    found = blocks_of(panels, size, threads)
     assert 1 <= found <= panels
     assert found == panels or (found % threads == 0 and found >= 2*threads)
     assert found == panels or -(-panels // found)*size <= 1 << 20

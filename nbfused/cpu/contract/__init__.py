@@ -10,6 +10,7 @@
 `narrow_code`    what these loops are emitted of
 `gemm`           blocked product that applies the epilogue while a block is cached
 `gemm_text`      generated text of the kernels of the blocked matrix product
+`pairs`          products of bfloat16 by instructions for pairs of such numbers
 `launcher`       launcher of `Contract` on the CPU: chooses a kernel or BLAS
 `small`          batches of small products, each written out
 `matrices`       factors viewed or packed as matrices that BLAS can read

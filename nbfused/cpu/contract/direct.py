@@ -122,9 +122,9 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     if way.swapped:
         sides.reverse()
     left, right = sides
-    cut = cut_of(f.dtype, way.form, (left.dtype, right.dtype), left.extent,
+    cut = cut_of(f.dtype, way, (left.dtype, right.dtype), left.extent,
                  right.extent, f.k)
-    turned = f.batch > 1 and way.copied is not None and way.form != "dots"
+    turned = f.batch > 1 and way.copied == 1 and way.form != "dots"
     if turned:  # in one unit
         cut = replace(cut, high=left.extent, wide=right.extent)
     if f.batch > 1 and (cut.chunks > 1 or (turned and right.dtype != f.dtype)):
@@ -136,7 +136,7 @@ def bind_direct(f: Factors, dtypes: Sequence[np.dtype], way: Way,
     if way.copied is not None and not turned:
         before = sides[way.copied]
         every = before if f.batch == 1 else _of_all(before, f.batch)
-        copy, step = _copied(every, f.k, way.form == "dots", size)
+        copy, step = _copied(every, f.k, way.form == "dots" or way.copied == 0, size)
         sides[way.copied] = copy if f.batch == 1 else copy._replace(
             extent=1, apart=f.k if before.apart else 0)
         size += every.extent*f.k*before.dtype.itemsize

@@ -14,10 +14,10 @@ from numba.extending import intrinsic
 from .narrow_code import I64, KINDS, Kinds, NarrowEmitter
 from .tile import has_masks
 
-__all__ = ["DIRECT"]
+__all__ = ["DIRECT", "ColumnsEmitter"]
 
 
-class _Emitter(NarrowEmitter):
+class ColumnsEmitter(NarrowEmitter):
     """Emits the code of one tile of `rows` rows of `vectors` vectors.
 
     Each sum is made in `parts`, of every so many products, so that additions that wait
@@ -43,8 +43,8 @@ class _Emitter(NarrowEmitter):
         begins = [I64(v*lanes) for v in range(self.vectors)]
 
         def emit(begins: list[Any], masks: list[Any]) -> None:
-            self._emit(left, along, right, step, sums, count, first, starts, below,
-                       begins, masks)
+            self.emit_whole(left, along, right, step, sums, count, first, starts, below,
+                            begins, masks)
 
         def some() -> None:
             emit(begins, [self.mask(columns, v*lanes) for v in range(self.vectors)])
@@ -60,9 +60,10 @@ class _Emitter(NarrowEmitter):
             with otherwise:
                 some()
 
-    def _emit(self, left: Any, along: Any, right: Any, step: Any, sums: Any, count: Any,
-              first: Any, starts: list[Any], below: list[Any], begins: list[Any],
-              masks: list[Any]) -> None:
+    def emit_whole(
+            self, left: Any, along: Any, right: Any, step: Any, sums: Any, count: Any,
+            first: Any, starts: list[Any], below: list[Any], begins: list[Any],
+            masks: list[Any]) -> None:
         """Emit the loop for rows, and vectors of columns, that begin so far away.
 
         Vectors that overlap compute the same.
@@ -109,7 +110,7 @@ def _direct(kinds: Kinds) -> Any:
                sums: Any, stride: Any, count: Any, first: Any, left_over: Any,
                columns: Any, rows: Any, vectors: Any, parts: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kinds, rows.literal_value, vectors.literal_value,
+            ColumnsEmitter(builder, kinds, rows.literal_value, vectors.literal_value,
                      parts.literal_value).emit_direct(*values[:-3])
             return context.get_dummy_value()
 

@@ -44,6 +44,8 @@ class InnerLoop:
         Its vectors, or columns for ``"dots"``.
     parts
         In how many each sum is made; for ``"streams"`` products at once.
+    paired
+        Whether pairs of bfloat16 are multiplied.
     """
 
     form: str
@@ -52,6 +54,7 @@ class InnerLoop:
     rows: int
     across: int
     parts: int
+    paired: bool = False
 
 
 def product_text(dtype: np.dtype, inner: InnerLoop, lanes: int, turned: bool = False,
@@ -65,7 +68,8 @@ def product_text(dtype: np.dtype, inner: InnerLoop, lanes: int, turned: bool = F
     """
     names = [f"{name} = a[{k}]" for k, name in enumerate((*FILLED, *WORDS))]
     left, right, size = (d.itemsize for d in (inner.left, inner.right, dtype))
-    kinds = "_".join(map(short, (inner.left, inner.right, dtype)))
+    kinds = "pairs" if inner.paired else "_".join(
+        map(short, (inner.left, inner.right, dtype)))
     body = _BODIES[inner.form](inner, kinds, (left, right, size), lanes)
     name = f"Narrow {kinds} {inner.form} {inner.rows} {inner.across} {inner.parts}"
     turn, begin = ([], f"right + {right}*p*right_apart") if not turned else (

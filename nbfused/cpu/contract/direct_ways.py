@@ -19,7 +19,7 @@ from .direct_text import ROOM, InnerLoop
 from .gemm import LIGHT, Factors
 from .tile import has_masks, registers, tile_of
 
-__all__ = ["Cut", "Way", "cut_of", "is_better_apart", "is_narrow", "way_of",
+__all__ = ["Cut", "Way", "cut_of", "fastest", "is_better_apart", "is_narrow", "way_of",
            "weight_of"]
 
 #: Rows or columns up to which a product is narrow, and products of a sum;
@@ -60,13 +60,14 @@ _DOTTED = 4
 #: benchmarks/notes/cpu.md#narrow-products.
 _READ = 8
 
-#: Instructions that copy a vector of a square, or a number, and that add up the lanes
-#: of a sum; the first is twice what it takes, as others wait for the copy.  Counted in
-#: the text, not measured, as what follows.
-_TURNED, _MOVED, _ADDED = 16, 4, 6
+#: Instructions that copy a vector of a square, or a number; the first is twice what it
+#: takes, as others wait for the copy.  Those that add up the lanes of a sum, and of one
+#: of pairs: the second is what it takes, others are counted in the text, not measured,
+#: as what follows.
+_TURNED, _MOVED, _ADDED = 16, 4, (6, 10)
 
-#: Multiplications that a processor has under way.
-_FLYING = 8
+#: Multiplications that a processor has under way, of numbers and of pairs.
+_FLYING = 8, 12
 
 #: Rows, and vectors or columns, of the tiles that are compiled.
 _ROWS, _ACROSS = (1, 2, 3, 4, 5, 6, 8, 12), (1, 2, 3, 4, 5, 6, 8)
@@ -103,15 +104,27 @@ class Way:
         Whether the product's right factor is the kernel's left one.
     copied
         The kernel's factor that is copied first: 0, 1 or None.
+    paired
+        Whether pairs of bfloat16 are multiplied.
     """
 
     form: str
     swapped: bool
     copied: int | None = None
+    paired: bool = False
 
 
-def way_of(f: Factors, turned: bool) -> Way | None:
-    """Choose how a narrow product is made: the way of fewest instructions.
+def way_of(f: Factors, turned: bool, paired: bool = False) -> Way | None:
+    """Choose how a narrow product is made; None of a batch that BLAS makes faster.
+
+    Parameters are those of `fastest`.
+    """
+    found = fastest(f, turned, paired)
+    return found and found[1]
+
+
+def fastest(f: Factors, turned: bool, paired: bool) -> tuple[float, Way] | None:
+    """The way of fewest instructions in which a narrow product is made, and how many.
 
     Of a batch of products only vectors are copied, and small right factors, each for
     its product: benchmarks/notes/cpu.md#small-products.
@@ -120,10 +133,12 @@ def way_of(f: Factors, turned: bool) -> Way | None:
     ----------
     turned
         Whether the result lies in columns.
+    paired
+        Whether pairs can be multiplied, which a left factor has along the sums.
 
     Returns
     -------
-    Way or None
+    tuple of float and Way, or None
         None of a batch that BLAS makes faster.
     """
     lanes, extents = tile_of(f.dtype.itemsize).lanes, (f.m, f.n)
@@ -141,22 +156,28 @@ def way_of(f: Factors, turned: bool) -> Way | None:
         rows, columns = extents[1 - which], extents[which]
         streamed = near[which] and rows <= _STREAMED and columns > max(_ACROSS)*lanes
         misfit = min(extents) > 1 and which == turned
-        return (_best("columns", rows, columns, lanes)[0]*f.k
-                + copies(which, near, along) + misfit*f.m*f.n,
-                Way("streams" if streamed else "columns", which == 0,
-                    None if near[which] else 1))
+        pairs, copied = paired and not streamed, None if near[which] else 1
+        time = _best("columns", rows, columns, lanes, pairs)[0]*f.k + misfit*f.m*f.n \
+            + copies(which, near, along)
+        if pairs and not along[1 - which]:
+            pairs, copied = copied is None, 0 if copied is None else copied
+            time += copies(1 - which, along, near)
+        return time / (1 + pairs), Way("streams" if streamed else "columns", which == 0,
+                                       copied, pairs)
 
     def of_dots(which: int) -> tuple[float, Way]:
-        return (_best("dots", f.m, f.n, lanes)[0]*f.k/lanes + f.m*f.n*_ADDED
-                + copies(which, along, near),
-                Way("dots", turned, None if along[which] else which ^ turned))
+        multiplied = _best("dots", f.m, f.n, lanes, paired)[0]*f.k/lanes
+        added = f.m*f.n*_ADDED[paired]
+        return ((multiplied + copies(which, along, near)) / (1 + paired) + added,
+                Way("dots", turned, None if along[which] else which ^ turned, paired))
 
     ways = [of_columns(0), of_columns(1), *(
         of_dots(which) for which in (0, 1) if along[1 - which])]
     if f.batch > 1:
         ways = [(time, way) for time, way in ways
-                if _pays_in_batches(way, f, lanes, along[not way.swapped])]
-    return min(ways, key=itemgetter(0))[1] if ways else None
+                if (way.copied is None if paired else
+                    _pays_in_batches(way, f, lanes, along[not way.swapped]))]
+    return min(ways, key=itemgetter(0)) if ways else None
 
 
 def _pays_in_batches(way: Way, f: Factors, lanes: int, squares: bool) -> bool:
@@ -199,14 +220,15 @@ class Cut:
     deep: int
 
 
-def cut_of(dtype: np.dtype, form: str, factors: tuple[np.dtype, np.dtype], m: int,
+def cut_of(dtype: np.dtype, way: Way, factors: tuple[np.dtype, np.dtype], m: int,
            n: int, k: int) -> Cut:
     """Cut a product of `m` rows and `n` columns, as its kernel sees them."""
-    size, lanes = dtype.itemsize, tile_of(dtype.itemsize).lanes
-    _, rows, across = _best(form, m, n, lanes)
+    size, lanes, form = dtype.itemsize, tile_of(dtype.itemsize).lanes, way.form
+    _, rows, across = _best(form, m, n, lanes, way.paired)
     tiles = -(-m // rows)
     high = rows*min(_TILES, tiles if m <= n else max(1, tiles // _UNITS))
-    parts = _parts(_FLYING // (rows*across), k // (lanes if form == "dots" else 1))
+    parts = _parts(_FLYING[way.paired] // (rows*across), k // (
+        (lanes if form == "dots" else 1)*(1 + way.paired)))
     if form == "streams":
         rows = high = m
         parts, deep = min(_DEPTH, (registers() - 1) // (m + 1)), k
@@ -221,8 +243,8 @@ def cut_of(dtype: np.dtype, form: str, factors: tuple[np.dtype, np.dtype], m: in
     chunks = 1 if runs_alone(_UNITS, weight_of(m, n, k) // _UNITS) else max(
         1, min(k // _CHUNKS[form == "streams"], -(-_UNITS // units)))
     chunk = _multiple(-(-k // chunks), lanes)
-    return Cut(InnerLoop(form, *factors, rows, across, parts), high, wide, chunk,
-               -(-k // chunk), deep)
+    return Cut(InnerLoop(form, *factors, rows, across, parts, way.paired), high, wide,
+               chunk, -(-k // chunk), deep)
 
 
 def _parts(wanted: int, products: int) -> int:
@@ -235,19 +257,26 @@ def _multiple(count: int, of: int) -> int:
 
 
 @lru_cache(1024)
-def _best(form: str, m: int, n: int, lanes: int) -> tuple[float, int, int]:
+def _best(form: str, m: int, n: int, lanes: int, paired: bool = False,
+          ) -> tuple[float, int, int]:
     """The time of a product of each sum, and the tile that takes least.
 
     That is as many instructions as it has multiplications, or loads if they are more,
     and one: rows, and vectors or columns.  With AVX-512 a multiplication repeats a
-    number of the left factor itself.
+    number of the left factor itself; a vector of pairs is two loads and a shuffle, and
+    those along the sums may come from the second-level cache.
     """
     dots, repeats = form == "dots", has_masks()
 
     def time(rows: int, across: int) -> tuple[float, int]:
-        loads = across + (rows / 2 if repeats and not dots else rows)
         tiles = -(-m // rows)*-(-n // (across if dots else across*lanes))
-        return tiles*(max(rows*across, loads) + 1), rows*across
+        products = rows*across
+        if paired:
+            more = products + (rows + across)/2 if dots else max(
+                products + across/2, rows + 2*across)
+            return tiles*(more + 1), products
+        loads = across + (rows / 2 if repeats and not dots else rows)
+        return tiles*(max(products, loads) + 1), products
 
     def registers_of(rows: int, across: int) -> int:
         return rows*across + 1 + (min(rows, across) if dots else across)

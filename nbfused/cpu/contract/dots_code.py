@@ -12,16 +12,17 @@ from numba.extending import intrinsic
 
 from .narrow_code import I64, KINDS, Kinds, NarrowEmitter
 
-__all__ = ["DOTS"]
+__all__ = ["DOTS", "DotsEmitter"]
 
 
-class _Emitter(NarrowEmitter):
+class DotsEmitter(NarrowEmitter):
     """Emits the code of a tile of `rows` times `columns` sums of `parts` vectors."""
 
     def __init__(self, builder: Any, kinds: Kinds, rows: int, columns: int,
                  parts: int) -> None:
         super().__init__(builder, kinds)
         self.rows, self.columns, self.parts = rows, columns, parts
+        self.length = self.tile.lanes  #: numbers of a vector
 
     def emit_dots(self, left: Any, down: Any, right: Any, own: Any, sums: Any,
                   stride: Any, aside: Any, count: Any, first: Any, rows: Any,
@@ -31,7 +32,7 @@ class _Emitter(NarrowEmitter):
         Where there are fewer rows or columns, the last one takes the places of what is
         missing.
         """
-        b, lanes = self.builder, self.tile.lanes
+        b, lanes = self.builder, self.length
         down_to, over_to = self.places(rows, self.rows), self.places(
             columns, self.columns)
         starts = ([b.mul(down, place) for place in down_to],
@@ -71,7 +72,7 @@ def _dots(kinds: Kinds) -> Any:
              stride: Any, aside: Any, count: Any, first: Any, rows_left: Any,
              columns_left: Any, rows: Any, columns: Any, parts: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kinds, rows.literal_value, columns.literal_value,
+            DotsEmitter(builder, kinds, rows.literal_value, columns.literal_value,
                      parts.literal_value).emit_dots(*values[:-3])
             return context.get_dummy_value()
 

@@ -35,11 +35,20 @@ from ..runtime.objects import Entry, address_of
 from ..runtime.pool import POOL
 from ..runtime.schedule import LINE, bind_parallel, runs_alone
 from ..runtime.workspace import WORKSPACE
-from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
+from .gemm_text import (
+    STATIC,
+    WORDS,
+    blocks_text,
+    multiply_text,
+    pack_text,
+    packed_together,
+)
+from .pairs.pack_text import DEPTH, NEIGHBOURS, pack_pairs_text
 from .tile import tile_of
 
-__all__ = ["LIGHT", "Epilogue", "Factors", "Multiply", "bind_product", "is_suitable",
-           "start_of"]
+__all__ = ["LIGHT", "Epilogue", "Factors", "Multiply", "bind_product", "blocks_of",
+           "epilogue_steps", "epilogue_words", "is_suitable", "kernels_of",
+           "layout_of", "least_blocks", "multiple", "start_of", "words_of"]
 
 #: Bytes of a packed block of rows and of its sums: about a second-level cache.  Larger
 #: ones were the same: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
@@ -104,11 +113,14 @@ class Epilogue(NamedTuple):
         and pointers do not count.
     itemsizes
         Of its arrays.
+    rounds
+        Whether all it does is to round the sums to bfloat16.
     """
 
     kernel: Kernel
     call: Call
     itemsizes: Sequence[int]
+    rounds: bool = False
 
 
 #: ``multiply(a_at, b_at, pointers, scalars)``: the addresses of the factors, and of the
@@ -117,11 +129,19 @@ class Epilogue(NamedTuple):
 Multiply = Callable[[int, int, Sequence[int], tuple[Any, ...]], None]
 
 
-class _Gemm:
-    """The compiled kernels of the blocked product for one dtype."""
+class Kernels:
+    """The compiled kernels of the blocked product for one dtype of factors.
+
+    Attributes
+    ----------
+    together, size
+        Terms of a sum that are packed side by side, and their bytes.
+    """
 
     def __init__(self, dtype: np.dtype) -> None:
-        self.dtype, self.tile = dtype, tile_of(dtype.itemsize)
+        self.dtype, self.together = dtype, packed_together(dtype)
+        self.size = dtype.itemsize*self.together
+        self.tile = tile_of(self.size)
         texts = ["\n".join(write(dtype, self.tile))
                  for write in (multiply_text, blocks_text)]
         self.multiply, self.blocks = build(*texts), build(texts[1])
@@ -135,19 +155,69 @@ class _Gemm:
 
 @once
 def _packer(dtype: np.dtype, width: int, order: str) -> Entry:
-    return build("\n".join(pack_text(dtype, width, order)))
+    text = pack_text(dtype, width, order) if packed_together(dtype) == 1 else \
+        pack_pairs_text(width, order)
+    return build("\n".join(text))
 
 
 @once
-def _gemm(dtype: np.dtype) -> _Gemm:
-    return _Gemm(dtype)
+def kernels_of(dtype: np.dtype) -> Kernels:
+    """The kernels for factors of this dtype."""
+    return Kernels(dtype)
+
+
+class Layout(NamedTuple):
+    """The packed panels of a product's factors, and its sums.
+
+    Attributes
+    ----------
+    panels, across
+        Of the left factor and the right one.
+    terms, pitch
+        Pairs, or numbers, of a panel's row that are multiplied, and their places.
+    stride
+        From row to row of the sums: an odd number of vectors, as rows a power of two
+        apart are in few lines of the caches: benchmarks/notes/cpu.md#blocked-products.
+    right
+        Bytes of the packed right factor.
+    """
+
+    panels: int
+    across: int
+    terms: int
+    pitch: int
+    stride: int
+    right: int
+
+
+def layout_of(kernels: Kernels, f: Factors, n: int) -> Layout:
+    """The layout of a product, or of so many of its columns."""
+    tile, together = kernels.tile, kernels.together
+    terms = -(-f.k // together)
+    pitch = terms if together == 1 else multiple(f.k, DEPTH) // together
+    across = -(-n // tile.columns)
+    columns = across*tile.columns
+    return Layout(-(-f.m // tile.rows), across, terms, pitch, columns + tile.lanes,
+                  multiple(columns*pitch*kernels.size, LINE))
+
+
+def words_of(kernels: Kernels, f: Factors, layout: Layout) -> dict[str, int]:
+    """The words of arguments that say how factors are packed and multiplied."""
+    right = kernels.packer(f.b_down, f.b_along, kernels.tile.columns)
+    left = kernels.packer(f.a_down, f.a_along, kernels.tile.rows)
+    return {
+        "k": f.k, "m": f.m, "b_down": f.b_down, "b_along": f.b_along,
+        "a_down": f.a_down, "a_along": f.a_along, "panels": layout.panels,
+        "across": layout.across, "terms": layout.terms, "pitch": layout.pitch,
+        "stride": layout.stride, "pack_right": address_of(right),
+        "pack_left": address_of(left), "multiply": address_of(kernels.multiply)}
 
 
 def bind_product(factors: Factors, epilogue: Epilogue) -> Multiply | None:
     """Bind a product to its shape; None if the epilogue has too many arrays."""
     if epilogue.kernel.serial or epilogue.kernel.frame.size > WORDS:
         return None
-    step = _gemm(factors.dtype).tile.columns
+    step = kernels_of(factors.dtype).tile.columns
     row = factors.k * factors.dtype.itemsize
     step *= max(1, _PACKED_BYTES // (row * step))
     parts = [_part(factors, epilogue, first, min(step, factors.n - first))
@@ -165,40 +235,35 @@ def bind_product(factors: Factors, epilogue: Epilogue) -> Multiply | None:
 
 def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
     """Bind the product of as many columns as are packed at once."""
-    gemm, itemsize = _gemm(factors.dtype), factors.dtype.itemsize
-    tile, threads = gemm.tile, POOL.threads
-    panels, across = -(-factors.m // tile.rows), -(-n // tile.columns)
-    blocks = _blocks(panels, tile.rows * (factors.k + n) * itemsize, threads)
-    packs, stride = -(-across // _SHARE), across * tile.columns
+    kernels, itemsize = kernels_of(factors.dtype), factors.dtype.itemsize
+    tile, threads, size = kernels.tile, POOL.threads, kernels.size
+    layout = layout_of(kernels, factors, n)
+    panels, right, stride = layout.panels, layout.right, layout.stride
+    blocks = blocks_of(panels, tile.rows * (layout.pitch + n) * size, threads)
+    share = _SHARE if kernels.together == 1 else min(
+        NEIGHBOURS, max(1, layout.across // (_SHARES*threads)))
+    packs = -(-layout.across // share)
     rows = -(-panels // blocks) * tile.rows
-    right = _whole_lines(stride * factors.k * itemsize)
-    left = _whole_lines(rows * factors.k * itemsize)
-    slot = left + _whole_lines(rows * stride * itemsize)
-    steps, whole, moves = _epilogue_steps(epilogue, stride, first, n)
+    left = multiple(rows * layout.pitch * size, LINE)
+    slot = left + multiple(rows * stride * size, LINE)
+    steps, whole, moves = epilogue_steps(epilogue, stride, first, n)
     pack = epilogue.kernel.frame.packer(whole)
     static = {
-        "packs": packs, "share": _SHARE, "n": n, "k": factors.k, "m": factors.m,
-        "b_down": factors.b_down, "b_along": factors.b_along, "panels": panels,
-        "a_down": factors.a_down, "a_along": factors.a_along, "blocks": blocks,
-        "pack_right": address_of(gemm.packer(factors.b_down, factors.b_along,
-                                             tile.columns)),
-        "pack_left": address_of(gemm.packer(factors.a_down, factors.a_along,
-                                            tile.rows)),
-        "multiply": address_of(gemm.multiply), "slots": threads, "slot": slot,
-        "sums": left, "across": across, "epilogue": address_of(epilogue.kernel.entry),
-        "words": epilogue.kernel.frame.size, "operands": len(steps),
-        "extent": epilogue.kernel.frame.extent(-2)}
+        **words_of(kernels, factors, layout),
+        **epilogue_words(epilogue, steps, kernels.together > 1),
+        "packs": packs, "share": share, "n": n, "blocks": blocks, "slots": threads,
+        "slot": slot, "sums": left}
     words = struct.pack(f"={len(STATIC) + len(steps)}q",
                         *(static[name] for name in STATIC), *steps)
     changing = struct.Struct("=6q").pack
     units, begin = packs + blocks, factors.b_down * first * itemsize
-    size = right + threads * slot
-    weight = factors.m * n * factors.k // (LIGHT * units)
-    launch = bind_parallel(gemm.blocks, units, weight, 1)
+    room_size = right + threads * slot
+    weight = factors.m * n * layout.terms // (LIGHT * units)
+    launch = bind_parallel(kernels.blocks, units, weight, 1)
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
                  scalars: tuple[Any, ...]) -> None:
-        room, control, before = WORKSPACE.take(size, threads)
+        room, control, before = WORKSPACE.take(room_size, threads)
         if moves is not None:
             pointers = [p + move for p, move in zip(pointers, moves, strict=True)]
         launch(changing(a_at, b_at + begin, room, room + right, control, before)
@@ -220,23 +285,42 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
             more = moves[fill.which - 1] if moves else 0
             fills.append(fill._replace(word=word, which=fill.which + 1, add=more))
     return with_native(multiply, [Part(
-        gemm.blocks, Arguments(bytes(48) + words + arguments.words, tuple(fills)),
-        units, packs, multiply)], size, threads)
+        kernels.blocks, Arguments(bytes(48) + words + arguments.words, tuple(fills)),
+        units, packs, multiply)], room_size, threads)
 
 
-def _blocks(panels: int, size: int, threads: int) -> int:
+def blocks_of(panels: int, size: int, threads: int) -> int:
     """Number of row blocks; `size` is the bytes of a panel and its sums."""
-    blocks = -(-panels // max(1, _BLOCK_BYTES // size))
-    blocks = -(-blocks // threads) * threads
+    blocks = multiple(least_blocks(panels, size), threads)
     return min(panels, max(blocks, threads * _SHARES))
 
 
-def _whole_lines(size: int) -> int:
-    return -(-size // LINE) * LINE
+def least_blocks(panels: int, size: int) -> int:
+    """Number of row blocks that stay in the cache, each for itself."""
+    return -(-panels // max(1, _BLOCK_BYTES // size))
 
 
-def _epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
-                    ) -> tuple[list[int], Call, list[int] | None]:
+def multiple(count: int, of: int) -> int:
+    """The least multiple that is not less than a count."""
+    return -(-count // of)*of
+
+
+def epilogue_words(epilogue: Epilogue, steps: Sequence[int], pairs: bool,
+                   ) -> dict[str, int]:
+    """The words of arguments that say how the epilogue is called.
+
+    What rounds sums of pairs is not: the tiles store the result.
+    """
+    frame = epilogue.kernel.frame
+    down, along = epilogue.call.strides[-1][-2:]
+    finished = pairs and epilogue.rounds and along == 1
+    return {"epilogue": address_of(epilogue.kernel.entry), "words": frame.size,
+            "operands": len(steps), "extent": frame.extent(-2), "down": down,
+            "finished": int(finished)}
+
+
+def epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
+                   ) -> tuple[list[int], Call, list[int] | None]:
     """The epilogue's row strides, its call and offsets of column `first`."""
     call = epilogue.call
     outer = (0,) * (len(call.shape) - 2)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ...support.dtypes import short
+from ...support.dtypes import BFLOAT16, short
 from ..text.lines import indented, inlined, loop
+from .pairs.tile_text import multiply_pairs_text
 from .tile import Tile, tile_of
 
-__all__ = ["STATIC", "WORDS", "blocks_text", "multiply_text", "pack_text"]
+__all__ = ["STATIC", "WORDS", "block_lines", "blocks_text", "multiply_text",
+           "pack_text", "packed_together", "slot_lines", "wait_lines"]
 
 #: Bytes of a panel's row that are packed at once: those of all rows of a panel, packed,
 #: stay in the first-level cache.  Not measured.
@@ -30,12 +34,18 @@ _PATIENCE = 1 << 10
 #: Words of a kernel of blocks that every call has anew, and that products of one shape
 #: share; the epilogue's steps and its arguments follow.
 CHANGING = ("a_at", "b_at", "right", "room", "control", "before")
-STATIC = ("packs", "share", "n", "k", "b_down", "b_along", "pack_right", "m", "panels",
-          "blocks", "a_down", "a_along", "pack_left", "multiply", "slots", "slot",
-          "sums", "across", "epilogue", "words", "operands", "extent")
+STATIC = ("packs", "share", "n", "k", "terms", "pitch", "b_down", "b_along",
+          "pack_right", "m", "panels", "blocks", "a_down", "a_along", "pack_left",
+          "multiply", "slots", "slot", "sums", "stride", "across", "epilogue",
+          "words", "operands", "extent", "finished", "down")
 
 #: Words of an epilogue's arguments at most.
 WORDS = 128
+
+
+def packed_together(dtype: np.dtype) -> int:
+    """Terms of a sum that are packed side by side: pairs of bfloat16, else each."""
+    return 2 if dtype == BFLOAT16 else 1
 
 
 def blocks_text(dtype: np.dtype, tile: Tile) -> list[str]:
@@ -49,9 +59,8 @@ def blocks_text(dtype: np.dtype, tile: Tile) -> list[str]:
     """
     names = [f"{name} = a[{k}]" for k, name in enumerate((*CHANGING, *STATIC))]
     steps = len(names)
-    stride = f"across*{tile.columns}"
     return [f"# Blocks {dtype.name}", "def kernel(a, begin, end):", *indented([
-        *names, "w = i64_local(8)", f"arguments = i64_local({WORDS})",
+        *names, "w = i64_local(11)", f"arguments = i64_local({WORDS})",
         "for u in range(begin, end):", *indented([
             "if u < packs:", *indented([
                 "w[0], w[1], w[2], w[3] = b_at, right, b_down, b_along",
@@ -59,44 +68,66 @@ def blocks_text(dtype: np.dtype, tile: Tile) -> list[str]:
                 "enter(pack_right, address(w), u*share, min(across, (u + 1)*share))",
                 "word_add(control, 1)"]),
             "else:", *indented([
-                "glances = 0", "while word_read(control) - before < packs:",
-                "    pause()", "    glances += 1", f"    if glances > {_PATIENCE}:",
-                "        give_way()",
-                "s = 0", f"while not word_take(control + {_LINE} + {_LINE}*s, 1):",
-                "    s = s + 1 if s + 1 < slots else 0", "    pause()",
-                "p = panels*(u - packs) // blocks",
-                "count = panels*(u - packs + 1) // blocks - p",
-                f"row = {tile.rows}*p", f"rows = min(m - row, {tile.rows}*count)",
-                "left = room + s*slot",
-                f"w[0], w[1] = a_at + {dtype.itemsize}*row*a_down, left",
-                "w[2], w[3], w[4], w[5] = a_down, a_along, rows, k",
-                "enter(pack_left, address(w), 0, count)",
-                "w[0], w[1], w[2], w[3] = left, right, left + sums, k",
-                f"w[4], w[5] = count, {stride}",
-                "enter(multiply, address(w), 0, across)",
-                *_epilogue_lines(steps),
-                f"word_write(control + {_LINE} + {_LINE}*s, 0)"])])])]
+                *wait_lines(), *slot_lines(block_lines(
+                    dtype, tile, "u - packs", steps))])])])]
 
 
-def _epilogue_lines(steps: int) -> list[str]:
-    """Lines that apply the epilogue to the rows of a block."""
+def wait_lines() -> list[str]:
+    """Lines that wait until the first units have packed a factor."""
+    return ["glances = 0", "while word_read(control) - before < packs:", "    pause()",
+            "    glances += 1", f"    if glances > {_PATIENCE}:", "        give_way()"]
+
+
+def slot_lines(lines: Sequence[str]) -> list[str]:
+    """Lines that run others in a slot of their own, ``s``."""
+    return ["s = 0", f"while not word_take(control + {_LINE} + {_LINE}*s, 1):",
+            "    s = s + 1 if s + 1 < slots else 0", "    pause()", *lines,
+            f"word_write(control + {_LINE} + {_LINE}*s, 0)"]
+
+
+def block_lines(dtype: np.dtype, tile: Tile, number: str, steps: int,
+                moves: Sequence[str] = ()) -> list[str]:
+    """Lines that make the block of a `number` in slot ``s``.
+
+    Parameters
+    ----------
+    steps
+        Word of the first of the epilogue's steps.
+    moves
+        Lines that move the epilogue's arguments further.
+    """
     return [
+        f"p = panels*({number}) // blocks",
+        f"count = panels*({number} + 1) // blocks - p",
+        f"row = {tile.rows}*p", f"rows = min(m - row, {tile.rows}*count)",
+        "left = room + s*slot",
+        f"w[0], w[1] = a_at + {dtype.itemsize}*row*a_down, left",
+        "w[2], w[3], w[4], w[5] = a_down, a_along, rows, k",
+        "enter(pack_left, address(w), 0, count)",
+        "w[0], w[1], w[2], w[3] = left, right, left + sums, terms",
+        "w[4], w[5], w[6], w[7], w[8] = count, stride, pitch, rows, n",
         f"given = {steps} + operands",
         "for i in range(words):", "    arguments[i] = a[given + i]",
-        "for i in range(operands):", f"    arguments[i] += row*a[{steps} + i]",
-        "arguments[0] = left + sums", "arguments[extent] = rows",
-        "enter(epilogue, address(arguments), 0, rows*n)"]
+        "for i in range(operands):", f"    arguments[i] += row*a[{steps} + i]", *moves,
+        "w[9], w[10] = arguments[1] if finished else 0, down",
+        "enter(multiply, address(w), 0, across)",
+        "if not finished:", *indented([
+            "arguments[0] = left + sums", "arguments[extent] = rows",
+            "enter(epilogue, address(arguments), 0, rows*n)"])]
 
 
 def multiply_text(dtype: np.dtype, tile: Tile) -> list[str]:
     """Text of the kernel that multiplies packed factors; units are right panels."""
+    if packed_together(dtype) > 1:
+        return multiply_pairs_text(tile, _DEPTH_BYTES)
     size, depth = dtype.itemsize, _DEPTH_BYTES // dtype.itemsize
-    left = f"left + {size * tile.rows}*(i*k + done)"
-    right = f"right + {size * tile.columns}*(j*k + done)"
+    left = f"left + {size * tile.rows}*(i*pitch + done)"
+    right = f"right + {size * tile.columns}*(j*pitch + done)"
     sums = f"sums + {size}*({tile.rows}*i*stride + {tile.columns}*j)"
     call = f"tile_{short(dtype)}({left}, near, {sums}, count, stride, done == 0, ahead)"
     return [f"# Product {dtype.name}", "def kernel(a, begin, end):", *indented([
-        "left, right, sums, k, panels, stride = a[0], a[1], a[2], a[3], a[4], a[5]",
+        "left, right, sums, k, panels = a[0], a[1], a[2], a[3], a[4]",
+        "stride, pitch = a[5], a[6]",
         "for j in range(begin, end):", "    done = 0", "    while done < k:",
         f"        count = min({depth}, k - done)", f"        near = {right}",
         "        for i in range(panels):",

@@ -1,18 +1,16 @@
 """Launcher of `Contract` on the CPU: chooses the kernels or BLAS.
 
-Large products are `gemm`'s, narrow ones `direct`'s, batches of the smallest `small`'s;
-BLAS makes those of other dtypes than float32 and float64, in panels of rows.  What
-none can read as it lies in memory (other dtypes than the accumulator's, of which
-`direct` reads 16-bit floats, prologues, uneven strides) is packed by a Map first; the
-epilogue is a Map too.
+Large products are `gemm`'s, narrow ones `direct`'s, batches of the smallest `small`'s,
+bfloat16 is for `pairs` where the processor multiplies it; BLAS makes those of other
+dtypes than float32 and float64, in panels of rows.  What none can read as it lies in
+memory (dtypes other than the accumulator's, of which `direct` reads 16-bit floats,
+prologues, uneven strides) is packed by a Map first; the epilogue is a Map too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -21,32 +19,32 @@ import numpy as np
 from ...arrays.libraries.numpy import NUMPY
 from ...backend import Call, Launcher, Signature, Start
 from ...specs import TypedContract, TypedMap
+from ...support.dtypes import BFLOAT16
 from ...support.forks import cached_property
 from ..map import Kernel, compile_map, map_launcher
 from ..runtime.binding import BindingLauncher
 from .direct import bind_direct
 from .direct_ways import is_better_apart, is_narrow, way_of
-from .gemm import (
-    Epilogue,
-    Factors,
-    Multiply,
-    bind_product,
-    is_suitable,
-    start_of,
-)
+from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable, start_of
 from .matrices import (
     Factor,
     Loops,
     Ranges,
     Side,
     View,
+    apart_from,
+    bind_epilogue,
     dense,
     matrix,
+    moves_of,
     multiply_by_blas,
     panels,
     view_of,
 )
-from .small import Finish, small_products
+from .pairs.batches import bind_batch
+from .pairs.choice import is_better_packed
+from .pairs.columns import bind_columns
+from .small import Finish, is_identity, small_products
 
 __all__ = ["build_contract"]
 
@@ -73,9 +71,11 @@ class _Product:
             Factor(dtypes[i], typed.accumulator, typed.prologues[i],
                    self.batch + rank + self.k, codes[i])
             for i, rank in enumerate((self.m, self.n))]
+        self.paired = all(factor.is_paired for factor in self.factors)
         self.outputs = signature.outputs
         self.itemsizes = [d.itemsize for d in (*dtypes, *signature.outputs)]
-        self.plain = _is_identity(typed) and signature.outputs == (typed.accumulator,)
+        self.plain = is_identity(typed) and signature.outputs == (typed.accumulator,)
+        self.rounds = is_identity(typed) and signature.outputs == (BFLOAT16,)
         first = codes[-len(signature.outputs)]
         self.swapped = first[0] == "1" and first[1] != "1"
         self._typed, self._signature = typed, signature
@@ -125,12 +125,15 @@ class _Product:
     def bind(self, call: Call) -> Start | None:
         """Bind a call; None where panels, or copies for BLAS, are needed."""
         if {self.m, self.n} == {1, 2}:
-            apart = self._as_batch(call)
+            outer = self.batch + (self.m if self.n > 1 else 0)
+            apart = apart_from(call, outer, self.batch)
             *_, m, n, k = apart.shape
             if self.k == 1 and is_better_apart(*((n, m) if self.n > 1 else (m, n)), k):
                 return self._batched.bind(apart)
-        start = self._small.bind(call, self._in_memory_order) if self._small else None
-        if start is None and self._is_narrow(call):
+        narrow, start = self._is_narrow(call), None
+        if self._small and (narrow or self.batch or not self._pairs(call)):
+            start = self._small.bind(call, self._in_memory_order)
+        if start is None and narrow:
             start = self._directly(call)
         if start is not None:
             return start
@@ -140,19 +143,33 @@ class _Product:
         """Whether the product is better multiplied as its factors lie in memory."""
         if self.m != 1 or self.n != 1 or 0 in call.shape:
             return False
-        m, n, *terms = call.shape[self.batch:]
-        return is_narrow(self.accumulator, m, n, prod(terms))
+        pairs = self._pairs(call)
+        if pairs is not None:
+            return 1 in (self.batch, pairs.batch) and not is_better_packed(
+                pairs, self.swapped)
+        m, n, *k = call.shape[self.batch:]
+        return is_narrow(self.accumulator, m, n, prod(k))
+
+    def _pairs(self, call: Call) -> Factors | None:
+        """The products of a call, if they can be made of pairs of bfloat16."""
+        if not self.paired or self.m != 1 or self.n != 1 or 0 in call.shape:
+            return None
+        sides = [self._side(which, call, True) for which in (0, 1)]
+        if any(side.pack is not None for side in sides):
+            return None
+        return self._factors(call, sides, prod(call.shape[:self.batch]))
 
     def _directly(self, call: Call) -> Start | None:
         """Bind to the kernels of narrow products; None of batches of packed ones."""
         sides = [self._side(which, call, self.factors[which].is_widened)
                  for which in (0, 1)]
         count = prod(call.shape[:self.batch])
-        if count > 1 and self.batch == 1 and all(side.pack is None for side in sides):
+        lie = all(side.pack is None for side in sides)
+        if count > 1 and self.batch == 1 and lie:
             multiply = self._narrow(call, sides, call.shape[:1])
             if multiply is not None:
                 return start_of(multiply, False)
-        if count > 1 and (None not in self._views(call)
+        if count > 1 and (None not in self._views(call) or (self.paired and lie)
                           or prod(call.shape[self.batch:]) < _EACH):
             return None
         multiply = self._narrow(call, sides, (1,)*self.batch)
@@ -163,14 +180,10 @@ class _Product:
                 ) -> Multiply | None:
         """Bind so many products to these kernels; None where they have no way."""
         rows, columns, count = self.batch, self.batch + 1, prod(batch)
-        (down, along), (b_down, b_along) = (side.steps for side in sides)
-        factors = Factors(self.accumulator, call.shape[rows], call.shape[columns],
-                          prod(call.shape[columns + 1:]), down, along, b_down, b_along,
-                          count, *(own[0] if count > 1 else 0
-                                   for own in call.strides[:2]))
+        factors = self._factors(call, sides, count)
         dtypes = [factor.dtype if side.pack is None else self.accumulator
                   for factor, side in zip(self.factors, sides, strict=True)]
-        way = way_of(factors, self.swapped)
+        way = way_of(factors, self.swapped, self.paired)
         if way is None:
             return None
         order = [*range(self.batch), *((columns, rows) if way.swapped else
@@ -180,26 +193,27 @@ class _Product:
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         near = way.form == "dots" or strides[-1][-1] == 1 or loop[-1] == 1
         into = (strides[-1][0], *strides[-1][-2:]) if self.plain and near else None
-        return bind_direct(factors, dtypes, way, into, lambda: _bound(
+        return bind_direct(factors, dtypes, way, into, lambda: bind_epilogue(
             self.epilogue if way.swapped == self.swapped else self._other, loop,
             strides))
 
-    def _as_batch(self, call: Call) -> Call:
-        """The call with the outer one of two loops over rows, or columns, in front."""
-        at = self.batch + (self.m if self.n > 1 else 0)
-        order = [*range(self.batch), at,
-                 *(d for d in range(self.batch, len(call.shape)) if d != at)]
-        return replace(call, shape=tuple(call.shape[d] for d in order),
-                       strides=tuple(tuple(own[d] for d in order)
-                                     for own in call.strides))
+    def _factors(self, call: Call, sides: Sequence[Side], count: int = 1) -> Factors:
+        """The product, or so many of a batch, as kernels see it."""
+        (down, along), (b_down, b_along) = (side.steps for side in sides)
+        return Factors(self.accumulator, sides[0].extent, sides[1].extent,
+                       prod(call.shape[self.batch + 2:]), down, along, b_down, b_along,
+                       count, *(own[0] if count > 1 else 0
+                                for own in call.strides[:2]))
 
     def _can_block(self, call: Call) -> bool:
         """Whether the blocked kernel can run the call, and pays."""
-        batch = prod(call.shape[:self.batch])
-        m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
-                   prod(call.shape[self.batch + self.m + self.n:]))
-        return self.m == self.n == 1 and is_suitable(
-            self.accumulator, m, n, k, None in self._views(call)) and (
+        if self._pairs(call) is not None:
+            return True
+        if self.m != 1 or self.n != 1:
+            return False
+        m, n, *terms = call.shape[self.batch:]
+        batch, k = prod(call.shape[:self.batch]), prod(terms)
+        return is_suitable(self.accumulator, m, n, k, None in self._views(call)) and (
             batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
 
     def _views(self, call: Call) -> tuple[View | None, View | None]:
@@ -213,19 +227,26 @@ class _Product:
 
     def _by_blocks(self, call: Call) -> Start | None:
         """Bind to the blocked kernel; to BLAS if the epilogue is too large."""
-        sides = [self._side(which, call) for which in (0, 1)]
+        paired = self._pairs(call) is not None
+        sides = [self._side(which, call, paired) for which in (0, 1)]
         rows, columns = self.batch, self.batch + 1
         order = [*range(self.batch), *((columns, rows) if self.swapped else
                                        (rows, columns))]
-        extents = (*(1 for _ in range(self.batch)), call.shape[rows],
-                   call.shape[columns])
+        extents = (*(1,)*self.batch, *call.shape[rows:columns + 1])
         whole = Call(tuple(extents[d] for d in order), (),
                      tuple(tuple(s[d] for d in order) for s in call.strides[2:]))
         left, right = sides[::-1] if self.swapped else sides
-        multiply = bind_product(
-            Factors(self.accumulator, left.extent, right.extent,
-                    prod(call.shape[columns + 1:]), *left.steps, *right.steps),
-            Epilogue(self.kernel, whole, self.itemsizes[2:]))
+        factors = Factors(
+            self.factors[0].dtype if paired else self.accumulator, left.extent,
+            right.extent, prod(call.shape[columns + 1:]), *left.steps, *right.steps)
+        epilogue = Epilogue(self.kernel, whole, self.itemsizes[2:], self.rounds)
+        if paired and prod(call.shape[:self.batch]) > 1:
+            every = bind_batch(factors, epilogue, moves_of(
+                call, self.batch, self.itemsizes), self.swapped)
+            if every is not None:
+                return start_of(every, self.swapped)
+        multiply = (paired and bind_columns(factors, epilogue)) or bind_product(
+            factors, epilogue)
         return self._by_blas(call) if multiply is None else \
             self._each(call, sides, multiply, self.swapped)
 
@@ -243,16 +264,10 @@ class _Product:
             steps = (along, down) if which else (down, along)
         return Side(call.shape[at], steps, pack)
 
-    def _moves(self, call: Call) -> list[list[int]]:
-        """Byte offsets of every array for each product of the batch."""
-        return [[size * sum(i * s for i, s in zip(index, strides, strict=False))
-                 for strides, size in zip(call.strides, self.itemsizes, strict=True)]
-                for index in product(*(range(n) for n in call.shape[:self.batch]))]
-
     def _each(self, call: Call, sides: Sequence[Side], multiply: Multiply,
               swapped: bool) -> Start:
         """A launch of the product, or of each product of a batch in turn."""
-        moves = self._moves(call)
+        moves = moves_of(call, self.batch, self.itemsizes)
         if len(moves) == 1 and all(side.pack is None for side in sides):
             return start_of(multiply, swapped)
 
@@ -308,7 +323,7 @@ class _Product:
         loop = tuple(call.shape[d] for d in order)
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         steps = dict(zip(order, dense(loop), strict=True))
-        return Finish(lambda: _bound(self.epilogue, loop, strides),
+        return Finish(lambda: bind_epilogue(self.epilogue, loop, strides),
                       tuple(steps[d] for d in range(len(order))))
 
     def _order(self, extents: tuple[int, ...],
@@ -372,20 +387,6 @@ class _Product:
         self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
                            (dense(loop), *strides), call.scalars))
         return None
-
-
-def _bound(epilogue: BindingLauncher, extents: tuple[int, ...],
-           strides: Sequence[tuple[int, ...]]) -> Start:
-    """Bind an epilogue on sums in C order, as one row where all arrays allow it."""
-    every = dense(extents), *strides
-    if len(extents) > 1 and all(s[-2] == extents[-1]*s[-1] for s in every):
-        extents = (*extents[:-2], 1, extents[-2]*extents[-1])
-    return epilogue.bind(Call(extents, (), every))
-
-
-def _is_identity(typed: TypedContract) -> bool:
-    function = typed.epilogue.function
-    return function.results == function.params[:1] and not function.body.statements
 
 
 def build_contract(typed: TypedContract, signature: Signature) -> Launcher:

@@ -6,7 +6,8 @@ Products that need a factor packed are made in panels of rows.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 from typing import Any
@@ -14,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from ...arrays.memory import array_over
-from ...backend import Call, Launcher, Signature
+from ...backend import Call, Launcher, Signature, Start
 from ...scalar.typing.types import Typed, specialize
 from ...specs import TypedMap
 from ...specs.vjp.functions import identity
-from ...support.dtypes import short
+from ...support.dtypes import BFLOAT16, short
 from ...support.records import record
 from ..map import build_map
-from ..runtime.objects import has_float16
+from ..runtime.binding import BindingLauncher
+from ..runtime.objects import has_bfloat16_products, has_float16
 
-__all__ = ["Factor", "Loops", "Ranges", "Side", "View", "dense", "matrix",
-           "merged_stride", "multiply_by_blas", "panels", "view_of"]
+__all__ = ["Factor", "Loops", "Ranges", "Side", "View", "apart_from",
+           "bind_epilogue", "dense", "matrix", "merged_stride", "moves_of",
+           "multiply_by_blas", "panels", "view_of"]
 
 #: Extent and stride of each of several loops, outermost first.
 Loops = tuple[tuple[int, int], ...]
@@ -129,6 +132,8 @@ class Factor:
         self.viewable = prologue is None and dtype == accumulator
         self.is_widened = prologue is None and accumulator == np.float32 and (
             short(dtype) == "bf16" or (short(dtype) == "f16" and has_float16()))
+        self.is_paired = (prologue is None and accumulator == np.float32
+                          and dtype == BFLOAT16 and has_bfloat16_products())
         self.transposed = code[0] == "1" and code[1] != "1"
         self._typed = prologue or specialize(identity(), (dtype,))
         inner = code[0] if self.transposed else code[1]
@@ -187,6 +192,30 @@ class Factor:
             self._pack(Call(extents, (pointer, room.ctypes.data),
                             (tuple(s for _, s in loops), dense(extents))))
         return room.swapaxes(-1, -2) if self.transposed else room
+
+
+def apart_from(call: Call, loop: int, batch: int) -> Call:
+    """The call with a loop moved in front of those over rows, behind the `batch`."""
+    order = [*range(batch), loop,
+             *(d for d in range(batch, len(call.shape)) if d != loop)]
+    return replace(call, shape=tuple(call.shape[d] for d in order),
+                   strides=tuple(tuple(own[d] for d in order) for own in call.strides))
+
+
+def moves_of(call: Call, batch: int, itemsizes: Sequence[int]) -> list[list[int]]:
+    """Byte offsets of every array for each product of the `batch`'s loops."""
+    return [[size * sum(i * s for i, s in zip(index, strides, strict=False))
+             for strides, size in zip(call.strides, itemsizes, strict=True)]
+            for index in product(*(range(n) for n in call.shape[:batch]))]
+
+
+def bind_epilogue(epilogue: BindingLauncher, extents: tuple[int, ...],
+                  strides: Sequence[tuple[int, ...]]) -> Start:
+    """Bind an epilogue on sums in C order, as one row where all arrays allow it."""
+    every = dense(extents), *strides
+    if len(extents) > 1 and all(s[-2] == extents[-1]*s[-1] for s in every):
+        extents = (*extents[:-2], 1, extents[-2]*extents[-1])
+    return epilogue.bind(Call(extents, (), every))
 
 
 def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:

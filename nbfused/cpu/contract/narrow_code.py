@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...support.llvm.masks import lanes_before, masked_load, masked_store
-from .tile_code import FLOATS, LINE, TileEmitter
+from .tile_code import FLOATS, LINE, TileEmitter, prefetch
 
 __all__ = ["I64", "KINDS", "Kinds", "NarrowEmitter"]
 
@@ -74,8 +74,8 @@ class NarrowEmitter(TileEmitter):
         """Have memory bring `count` vectors to the first-level cache."""
         size = self._stored(kind)[1]
         for first in range(0, count*self.tile.lanes, LINE // size):
-            self.prefetch(self._place(address, self.builder.add(index, I64(first)),
-                                      size, _I8), 3)
+            prefetch(self.builder, self._place(
+                address, self.builder.add(index, I64(first)), size, _I8), 3)
 
     def add_to(self, sums: Any, places: Sequence[Any], values: Sequence[Any],
                first: Any) -> None:

@@ -29,7 +29,7 @@ from ..text.operands import Frame, Operand
 from ..text.starts import start_of
 from .direct import of_sums
 
-__all__ = ["Finish", "SmallProducts", "small_products"]
+__all__ = ["Finish", "SmallProducts", "is_identity", "small_products"]
 
 #: Multiplications of a product, and terms of a sum, at most; multiplications of a row
 #: by the factor that all rows have, and its columns; products along the inner loop at
@@ -163,14 +163,19 @@ class SmallProducts:
                         prod(extents.values()))
 
 
+def is_identity(typed: TypedContract) -> bool:
+    """Whether the sums are the result, and nothing else is given."""
+    function = typed.epilogue.function
+    return function.results == function.params and not function.body.statements
+
+
 def small_products(typed: TypedContract, signature: Signature) -> SmallProducts | None:
     """The kernels of small products of a Contract; None of one that has none."""
     if any(typed.prologues) or signature.ranks[1:] != (1, 1, 1) or \
             typed.accumulator.kind not in "iufc":
         return None
     left, right = (np.dtype(dtype) for dtype in signature.inputs[:2])  # type: ignore[arg-type]
-    function = typed.epilogue.function
-    if function.params == function.results and not function.body.statements:
+    if is_identity(typed):
         return SmallProducts((left, right, *signature.outputs), typed.accumulator, True)
     return SmallProducts((left, right, typed.accumulator), typed.accumulator, False)
 

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from ..mathematics.number import fma_is_fast
 from .tile import VECTORS, tile_of
 
-__all__ = ["FLOATS", "LINE", "TILES", "TileEmitter"]
+__all__ = ["FLOATS", "LINE", "TILES", "TileEmitter", "prefetch"]
 
 _I64 = ir.IntType(64)
 LINE = 64  # bytes of a cache line
@@ -31,6 +31,7 @@ class TileEmitter:
         self.builder = builder
         self.element, self.itemsize = FLOATS[kind]
         self.tile = tile_of(self.itemsize)
+        self.rows, self.vectors = self.tile.rows, VECTORS
         self.vector = ir.VectorType(self.element, self.tile.lanes)
         self.zero = ir.Constant(self.vector, [0.0] * self.tile.lanes)
 
@@ -47,7 +48,7 @@ class TileEmitter:
         """Row and column of every vector of the tile."""
         b = self.builder
         return [b.add(b.mul(stride, _I64(r)), _I64(v * self.tile.lanes))
-                for r in range(self.tile.rows) for v in range(VECTORS)]
+                for r in range(self.rows) for v in range(self.vectors)]
 
     def _repeated(self, number: Any) -> Any:
         b = self.builder
@@ -85,20 +86,11 @@ class TileEmitter:
             values.append(phi)
         return values
 
-    def prefetch(self, pointer: Any, locality: int) -> None:
-        """Prefetch a line: `locality` 3 is the first-level cache, 2 the second."""
-        b = self.builder
-        switches = [ir.IntType(32)(n) for n in (0, locality, 1)]  # read, …, data
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type,
-                                               *(s.type for s in switches)])
-        function = b.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        b.call(function, [pointer, *switches])
-
     def _prefetch(self, address: Any, index: Any) -> None:
         """Prefetch a row of the right panel into the second-level cache."""
         for offset in range(0, self.tile.columns * self.itemsize, LINE):
             place = self.builder.add(index, _I64(offset // self.itemsize))
-            self.prefetch(self._at(address, place, ir.IntType(8)), 2)
+            prefetch(self.builder, self._at(address, place, ir.IntType(8)), 2)
 
     def _step(self, left: Any, right: Any, k: Any, totals: list[Any],
               ahead: Any) -> list[Any]:
@@ -134,8 +126,21 @@ class TileEmitter:
             phi.add_incoming(start, entry)
             phi.add_incoming(value, loop)
         b.position_at_end(done)
-        for place, value in zip(self._places(stride), after, strict=True):
-            b.store(value, self._at(sums, place, self.vector), align=self.itemsize)
+        self.finish(after, sums, stride)
+
+    def finish(self, totals: list[Any], sums: Any, stride: Any) -> None:
+        """Store the sums."""
+        for place, value in zip(self._places(stride), totals, strict=True):
+            self.builder.store(value, self._at(sums, place, self.vector),
+                               align=self.itemsize)
+
+
+def prefetch(builder: Any, pointer: Any, locality: int) -> None:
+    """Emit the prefetch of a line: `locality` 3 is the first-level cache, 2 second."""
+    switches = [ir.IntType(32)(n) for n in (0, locality, 1)]  # read, …, data
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, *(s.type for s in switches)])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+    builder.call(function, [pointer, *switches])
 
 
 def _tile(kind: str) -> Any:

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from ...support.llvm.masks import lanes_before, masked_load, masked_store
 from .tile import square_lanes
 
-__all__ = ["TRANSPOSES"]
+__all__ = ["TRANSPOSES", "Squares"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
@@ -24,7 +24,7 @@ _MOVED = {**_FLOATS, "i32": (_I32, 4), "i64": (_I64, 8),
           "f16": (ir.IntType(16), 2), "bf16": (ir.IntType(16), 2)}
 
 
-class _Emitter:
+class Squares:
     """Emits code that transposes a square as wide as a vector."""
 
     def __init__(self, builder: Any, kind: str) -> None:
@@ -37,12 +37,12 @@ class _Emitter:
         target = ir.VectorType(self.element, lanes).as_pointer()
         return b.inttoptr(b.add(address, offset), target)
 
-    def _chosen(self, a: Any, b: Any, lanes: list[int]) -> Any:
+    def chosen(self, a: Any, b: Any, lanes: list[int]) -> Any:
         """Shuffle numbers of two vectors into one."""
         mask = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
         return self.builder.shuffle_vector(a, b, mask)
 
-    def _transposed(self, rows: list[Any]) -> list[Any]:
+    def transposed(self, rows: list[Any]) -> list[Any]:
         """Transpose a square: inside of the vectors' parts of 16 bytes, then these.
 
         AMD's first Zens take eight times as long to move numbers to another part.
@@ -61,7 +61,7 @@ class _Emitter:
         """
         n, half = self.lanes, count // 2
         for _ in range(count.bit_length() - 1):
-            rows = [self._chosen(rows[i], rows[i + half], [
+            rows = [self.chosen(rows[i], rows[i + half], [
                 side*n + first + block*size + number
                 for first in range(0, n, count*size)
                 for block in range(begin, begin + half) for side in (0, 1)
@@ -77,23 +77,23 @@ class _Emitter:
         rows = [b.load(self._pointer(source, b.mul(bytes_, _I64(r)), n),
                        align=self.itemsize) for r in range(count)]
         nothing = ir.Constant(ir.VectorType(self.element, n), ir.Undefined)
-        columns = self._transposed(rows + [nothing] * (n - count))
+        columns = self.transposed(rows + [nothing] * (n - count))
         for k, column in enumerate(columns):
-            self._store(column, target, k * width, count)
+            self.store_part(column, target, k * width, count)
 
-    def _store(self, column: Any, target: Any, at: int, count: int) -> None:
+    def store_part(self, column: Any, target: Any, at: int, count: int) -> None:
         """Store the first numbers of a vector, in powers of two."""
         done = 0
         while done < count:
             size = 1 << ((count - done).bit_length() - 1)
-            part = self._chosen(column, column, list(range(done, done + size)))
+            part = self.chosen(column, column, list(range(done, done + size)))
             place = _I64((at + done) * self.itemsize)
             self.builder.store(part, self._pointer(target, place, size),
                                align=self.itemsize)
             done += size
 
 
-class _Masked(_Emitter):
+class _Masked(Squares):
     """Emits code that transposes a square of which not all columns are there."""
 
     def emit_from(self, source: Any, stride: Any, target: Any, width: Any,
@@ -101,7 +101,7 @@ class _Masked(_Emitter):
         """Emit the copy of `columns` of each row; further ones are undefined."""
         mask = self._mask(columns)
         places = self._places(source, stride)
-        for place, column in zip(self._places(target, width), self._transposed(
+        for place, column in zip(self._places(target, width), self.transposed(
                 [self._load(p, mask) for p in places]), strict=True):
             self.builder.store(column, place, align=self.itemsize)
 
@@ -111,7 +111,7 @@ class _Masked(_Emitter):
         mask = self._mask(columns)
         rows = [self.builder.load(p, align=self.itemsize)
                 for p in self._places(source, stride)]
-        for place, row in zip(self._places(target, width), self._transposed(rows),
+        for place, row in zip(self._places(target, width), self.transposed(rows),
                               strict=True):
             self._masked_store(row, place, mask)
 
@@ -128,7 +128,7 @@ class _Masked(_Emitter):
         nothing = ir.Constant(own.type, None)
         for c, (place, row) in enumerate(zip(
                 self._places(target, width, b.sub(columns, _I64(1))),
-                self._transposed(loaded), strict=True)):
+                self.transposed(loaded), strict=True)):
             mask = b.select(b.icmp_signed("<", _I64(c), columns), own, nothing)
             self._masked_store(row, place, mask)
 
@@ -141,7 +141,7 @@ class _Masked(_Emitter):
         b, inside = self.builder, self._mask(columns)
         loaded = [self._load(p, inside)
                   for p in self._places(source, stride, b.sub(rows, _I64(1)))]
-        for place, row in zip(self._places(target, width), self._transposed(loaded),
+        for place, row in zip(self._places(target, width), self.transposed(loaded),
                               strict=True):
             b.store(row, place, align=self.itemsize)
 
@@ -197,7 +197,7 @@ def _transpose(kind: str) -> Any:
     def transpose(typing: Any, source: Any, stride: Any, target: Any, width: Any,
                   count: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kind).emit(values[0], values[1], values[2],
+            Squares(builder, kind).emit(values[0], values[1], values[2],
                                          width.literal_value, count.literal_value)
             return context.get_dummy_value()
 

@@ -30,7 +30,8 @@ _log = logger("compile")
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
            "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
-           "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
+           "cpu/contract/*_code.py", "cpu/contract/pairs/*_code.py",
+           "cpu/runtime/team_code.py",
            "cpu/text/call_code.py",
            "cpu/runtime/compile.py", "cpu/runtime/pipeline.py",
            "support/llvm/*.py")
@@ -114,6 +115,9 @@ def _namespace() -> dict[str, Any]:
     from ...scalar.printing.numba import NAMES
     from ..contract.direct_code import DIRECT
     from ..contract.dots_code import DOTS
+    from ..contract.pairs.direct_code import PAIR_PRODUCTS
+    from ..contract.pairs.pack_code import PACKS
+    from ..contract.pairs.tile_code import PAIR_TILES
     from ..contract.streams_code import STREAMED
     from ..contract.tile_code import TILES
     from ..contract.transpose_code import TRANSPOSES
@@ -128,7 +132,8 @@ def _namespace() -> dict[str, Any]:
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
             **STREAMS, **SHARED_WORDS, **CALLS, **PRINT, **TILES, **TRANSPOSES,
-            **DIRECT, **DOTS, **STREAMED, "inlined": njit}
+            **DIRECT, **DOTS, **STREAMED, **PACKS, **PAIR_TILES, **PAIR_PRODUCTS,
+            "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import llvmlite.binding as llvm
 
 from ...support.records import record
 
-__all__ = ["ENTRY", "Entry", "Packed", "address_of", "has_float16", "host", "link",
-           "machine", "pack", "unpack", "usable"]
+__all__ = ["ENTRY", "Entry", "Packed", "address_of", "has_bfloat16_products",
+           "has_float16", "host", "link", "machine", "pack", "unpack", "usable"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 #: It gives 0 unless its text returns another number.
@@ -39,6 +39,7 @@ _dead: deque[Any] = deque()
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # of assembly in LLVM text
 
 
 #: Features that LLVM does not add by itself, by how a processor's name begins.  AMD's
@@ -62,7 +63,16 @@ def host() -> tuple[str, str]:
 
 def has_float16() -> bool:
     """Whether the processor, for which code is generated, converts float16."""
-    return "+f16c" in host()[1].split(",") and not {
+    return _has("f16c")
+
+
+def has_bfloat16_products() -> bool:
+    """Whether that processor multiplies pairs of bfloat16."""
+    return _has("avx512bf16") and _has("avx512f") and _has("avx512bw")
+
+
+def _has(feature: str) -> bool:
+    return f"+{feature}" in host()[1].split(",") and not {
         "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys()
 
 
