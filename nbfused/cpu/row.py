@@ -20,6 +20,7 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.forks import cached_property
 from ..support.loop_nests import stride_code
+from .long_rows.launcher import LongRows
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
 from .row_short import short_row
 from .row_text import SCRATCH, RowText, StackedRowText
@@ -91,12 +92,13 @@ class RowLauncher:
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
         self._short = short_row(typed, signature)
+        self._long = LongRows(typed, signature)
         self._itemsize = max([4, *(d.itemsize for d in typed.dtypes.values())])
         self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
-        start = self.in_short_rows(call)
+        start = self.in_short_rows(call) or self._long.bind(call)
         if start is not None:
             return start
         if not self.sums and not self._are_beside(call):

@@ -29,7 +29,7 @@ from .text.reuse import (
     vectors,
 )
 
-__all__ = ["SCRATCH", "RowText", "StackedRowText", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "StackedRowText", "state_names", "sum_text"]
 
 #: Values of a row at most that are kept on the stack until they are reused, where no
 #: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -74,6 +74,7 @@ class RowText:
         rank = sum(signature.ranks)
         self.rows = [f"n{d}" for d in range(rank - 1)]
         self.columns = f"n{rank - 1}"
+        self.length = self.columns
         self.elements = Elements(index=self.index, given=tuple(
             {self.index} - {"j"}))
         codes = iter(inner_codes or signature.inner)
@@ -158,7 +159,7 @@ class RowText:
 
     def _copied(self, o: Operand, to: str) -> list[str]:
         """Lines that copy an input from where its pointer is."""
-        return ["at = 0", f"for l in range({self.columns}):", *indented([
+        return ["at = 0", f"for l in range({self.length}):", *indented([
             f"{to}[l] = {o.name}[at]", f"at += {o.strides[-1]}"])]
 
     def _copies(self) -> list[str]:
@@ -217,24 +218,35 @@ class RowText:
                     *indented([*place, *bound, *row])])]
 
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
+        """The fold of a stage, its functions, and lines that fold and finish it."""
+        fold, functions, body = self.folded(k, stage)
+        values = state_names(fold.tag, stage)
+        body += [f"{v} = {text}" for v, text
+                 in zip(values, fold.values(fold.top, "0"), strict=True)]
+        return fold, functions, [*body, *self.finished(k, stage)]
+
+    def folded(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
+        """The same, but lines that fold it only, into lane 0."""
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge, stage.element,
                     vector_bytes(*self._each()))
         results = [f"e{i}" for i in range(len(stage.state))]
         names, element = self._element(k, stage)
         functions = fold.functions(element, results, names, stage.element.results)
         body = self._point(k, fold, names) if k in self.points else \
-            fold.whole(self.columns, names)
-        values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
-        body += [f"{v} = {text}" for v, text
-                 in zip(values, fold.values(fold.top, "0"), strict=True)]
+            fold.whole(self.length, names)
+        return fold, functions, body
+
+    def finished(self, k: int, stage: TypedStage) -> list[str]:
+        """Lines that compute what a stage gives from its folded state."""
         known = {p: Computed(v, d) for p, v, d in zip(
-            stage.post.function.params, values, stage.state, strict=False)}
-        made = [f"{fold.tag}_{i}" for i in range(len(stage.names))]
-        body += self.elements.evaluate(stage.post, made, f"v{k}_", known)
+            stage.post.function.params, state_names(f"s{k}", stage), stage.state,
+            strict=False)}
+        made = [f"s{k}_{i}" for i in range(len(stage.names))]
+        lines = self.elements.evaluate(stage.post, made, f"v{k}_", known)
         self.elements.table |= {
             name: Computed(m, compute_dtype(d)) for name, m, d
             in zip(stage.names, made, stage.post.results, strict=True)}
-        return fold, functions, body
+        return lines
 
     def _element(self, k: int, stage: TypedStage) -> tuple[list[str], list[str]]:
         """Names, and lines that compute a stage's elements ``e0``, … of them."""
@@ -257,8 +269,13 @@ class RowText:
         """Lines that add one column's element, if there is such a column."""
         c = f"c{k}_at"
         return [*self.elements.evaluate(self.points[k], [c], f"c{k}_"),
-                fold.fill(fold.top, "1"), f"if 0 <= {c} < {self.columns}:",
+                fold.fill(fold.top, "1"), *self.in_place(c),
+                f"if 0 <= {c} < {self.length}:",
                 f"    {fold.lane(fold.top, '1', c, names)}"]
+
+    def in_place(self, column: str) -> list[str]:
+        """Lines that make a column's number one of the inner loop."""
+        return []
 
     def _keep(self, k: int, element: Typed) -> tuple[str, Operand] | None:
         """A value of a stage's elements that is reused, and what holds it till then."""
@@ -301,7 +318,7 @@ class RowText:
                           if o.kind == "element" else _add(k, o))
         names = list(dict.fromkeys(names))
         return (inlined("outs", ["j", *names], [*lines, *stores]),
-                [loop("outs", "0", self.columns, names, masked=not all(
+                [loop("outs", "0", self.length, names, masked=not all(
                     map(is_cheap, functions.values())))])
 
     def _row_outs(self) -> tuple[list[str], list[str]]:
@@ -323,7 +340,7 @@ class RowText:
         functions = fold.functions(element, ["e0"], names, out.function.results)
         p = self.partial[k]
         total = sum_text(dtype, f"{p}[u]", f"{fold.top[0]}[0]")
-        return fold, functions, [*fold.whole(self.columns, names), f"{p}[u] = {total}"]
+        return fold, functions, [*fold.whole(self.length, names), f"{p}[u] = {total}"]
 
     # Sums over rows ----------------------------------------------------------------
 
@@ -365,6 +382,11 @@ class StackedRowText(RowText):
     """Writer of the kernel of one Row of at most `SCRATCH` elements."""
 
     on_stack: ClassVar[bool] = True
+
+
+def state_names(tag: str, stage: TypedStage) -> list[str]:
+    """Names of the parts of a stage's folded state."""
+    return [f"{tag}_s{i}" for i in range(len(stage.state))]
 
 
 def sum_text(dtype: np.dtype, a: str, b: str) -> str:
