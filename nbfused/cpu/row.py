@@ -11,6 +11,7 @@ the chunks added in order, so that the number of threads changes no bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt, prod
 
@@ -20,6 +21,7 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.forks import cached_property
 from ..support.loop_nests import stride_code
+from .long_rows.held import HeldRowText
 from .long_rows.launcher import LongRows
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
 from .row_short import short_row
@@ -65,6 +67,10 @@ _BLOCK_BYTES = 1 << 18
 
 #: Columns that go to the first level of a fold at least; not measured.
 _GROUP = 32
+
+#: Bytes at most that are held of a row in temporary memory for later stages, and in
+#: all, and units that hold a row: benchmarks/notes/cpu.md#long-rows.
+_HELD, _HELD_IN_ALL, _HOLDERS = 3 << 19, 3 << 22, 64
 
 Kernel = tuple[Entry, Frame]
 
@@ -143,6 +149,8 @@ class RowLauncher:
 
     def _along(self, call: Call) -> Start:
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
+        if columns > SCRATCH and 0 < columns*self._held.itemsize <= _HELD:
+            return self._holding(call, rows)
         kernel = self._kernel(StackedRowText if columns <= SCRATCH else RowText,
                               self.signature.inner)
         if self.sums:
@@ -151,6 +159,25 @@ class RowLauncher:
         step = max(1, min(_TOGETHER, SCRATCH // max(columns, 1)))
         return start_of(*kernel, call, (step, 1, 0), -(-rows // step),
                         step*max(columns, 1))
+
+    @cached_property
+    def _held(self) -> HeldRowText:
+        """The writer of the kernel that holds values in temporary memory."""
+        return HeldRowText(self.typed, self.signature)
+
+    def _holding(self, call: Call, rows: int) -> Start:
+        """A launch whose units have room for a row each."""
+        columns, text = call.shape[-1], self._held
+        kernel = self._kernel(HeldRowText, self.signature.inner)
+        held = [(columns, room.dtype) for room in text.rooms_apart]
+        most = min(_HOLDERS, _HELD_IN_ALL // (columns*text.itemsize))
+        if self.sums:
+            step = max(_ROWS, -(-rows // min(_CHUNKS, most)))
+            return self._summing(kernel, call, step, -(-rows // step), held=held)
+        step = -(-rows // most)
+        units = -(-rows // step)
+        return start_in_steps([(units*n, d) for n, d in held], [
+            (*kernel, call, (step, 1, 0), units, step*columns)])
 
     def _across(self, call: Call) -> Start:
         inner, columns = call.shape[-2:]
@@ -170,11 +197,12 @@ class RowLauncher:
                         block * max(columns, 1))
 
     def _summing(self, kernel: Kernel, call: Call, step: int, chunks: int,
-                 *extras: int) -> Start:
+                 *extras: int, held: Sequence[tuple[int, np.dtype]] = ()) -> Start:
         """A launch for chunks of rows, then one that adds these up."""
         columns = call.shape[-1]
         sizes = [(chunks * (columns if kind == "column" else 1), dtype)
                  for kind, dtype in self.sums]
+        sizes += [(chunks * n, dtype) for n, dtype in held]
         return start_in_steps(sizes, [
             (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
             (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
@@ -182,7 +210,8 @@ class RowLauncher:
     def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
         kernel = self._kernels.get((text, codes))
         if kernel is None:
-            problem = text(self.typed, self.signature, codes)
+            problem = self._held if text is HeldRowText else text(
+                self.typed, self.signature, codes)
             kernel = build("\n".join(problem.lines())), problem.frame
             # Two threads may make it: no harm.
             self._kernels[text, codes] = kernel

@@ -18,7 +18,7 @@ from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
 from .text.elements import Computed, Elements, bind_operands
-from .text.fold import FIRST, FIRST_LANE, Fold
+from .text.fold import FIRST, FIRST_LANE, Fold, sum_text
 from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
 from .text.reuse import (
@@ -29,7 +29,7 @@ from .text.reuse import (
     vectors,
 )
 
-__all__ = ["SCRATCH", "RowText", "StackedRowText", "state_names", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "StackedRowText", "state_names"]
 
 #: Values of a row at most that are kept on the stack until they are reused, where no
 #: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -134,9 +134,7 @@ class RowText:
         finishing, finish = self._finish()
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
-        reserved += [local(*one, SCRATCH) for one in self.scratch.items()]
-        reserved += [local(f"{o.name}_copy", o.dtype, SCRATCH)
-                     for o in (*self.copied, *self.copied_rows)]
+        reserved += self.reserved()
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
                 *functions, *finishing, *begin,
                 "def kernel(a, begin, end):", *indented([
@@ -145,6 +143,12 @@ class RowText:
                     "if finish:", *indented(finish or ["pass"]), "else:",
                     *indented(self._copies()), "    for u in range(begin, end):",
                     *indented(indented([*end, *self._rows(row)]))])]
+
+    def reserved(self) -> list[str]:
+        """Lines that reserve room for values and copies of inputs on the stack."""
+        copies = [(f"{o.name}_copy", o.dtype)
+                  for o in (*self.copied, *self.copied_rows)]
+        return [local(*one, SCRATCH) for one in (*self.scratch.items(), *copies)]
 
     # Copies to the stack -----------------------------------------------------------
 
@@ -209,7 +213,7 @@ class RowText:
             return ["for row in range(u*step, min(rows, (u + 1)*step)):",
                     *indented([*place, *bound, *row])]
         bound += [f"{o.name} = {self._row_copy(o)}" for o in self.copied_rows]
-        return [f"some = {SCRATCH} // max({self.columns}, 1)",
+        return [f"some = max(1, {SCRATCH} // max({self.columns}, 1))",
                 "end_row = min(rows, (u + 1)*step)",
                 "for first in range(u*step, end_row, some):", *indented([
                     "last = min(end_row, first + some)",
@@ -387,11 +391,6 @@ class StackedRowText(RowText):
 def state_names(tag: str, stage: TypedStage) -> list[str]:
     """Names of the parts of a stage's folded state."""
     return [f"{tag}_s{i}" for i in range(len(stage.state))]
-
-
-def sum_text(dtype: np.dtype, a: str, b: str) -> str:
-    """The text of ``a + b`` in `dtype`."""
-    return f"{short(dtype)}({a} + {b})"
 
 
 def _add(k: int, out: TypedOut) -> str:

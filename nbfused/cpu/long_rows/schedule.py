@@ -40,7 +40,7 @@ class Schedule:
         return [k for k, at in enumerate(self.folded) if at == phase]
 
     def finishes(self, phase: int) -> list[int]:
-        """The stages of which all chunks are there when a phase begins, and were not."""
+        """The stages that the phase before was the last to wait for."""
         return [k for k, at in enumerate(self.known) if at == phase - 1]
 
 

@@ -10,43 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from ...backend import Signature
 from ...scalar.printing.numba import cast, decode, encode, literal
 from ...scalar.typing.types import compute_dtype
 from ...specs import TypedRow
-from ...support.dtypes import short
-from ...support.records import record
-from ..row_text import RowText, state_names, sum_text
-from ..text.fold import Fold, merged
+from ..row_text import RowText, state_names
+from ..text.fold import Fold, merged, sum_text
 from ..text.lines import indented, inlined, loop, unravel
-from ..text.operands import Frame, Operand, offset
+from ..text.operands import Operand, offset
+from .held import Room, copy_of, with_rooms
 from .schedule import Schedule
 
-__all__ = ["HoldingLongRowText", "LongRowText", "Room"]
-
-
-@record(frozen=True)
-class Room:
-    """An array in temporary memory, of one number for each chunk, column or element.
-
-    Its address is ``<name>_at``.
-    """
-
-    name: str
-    dtype: np.dtype
-    per: str
-
-    @property
-    def pointer(self) -> str:
-        """Text of the pointer to its first number."""
-        return f"{short(self.dtype)}_pointer({self.name}_at)"
-
-    def pointer_at(self, place: str) -> str:
-        """Text of the pointer to one of its numbers."""
-        at = f"{self.name}_at + {self.dtype.itemsize}*({place})"
-        return f"{short(self.dtype)}_pointer({at})"
+__all__ = ["HoldingLongRowText", "LongRowText"]
 
 
 class LongRowText(RowText):
@@ -90,8 +65,7 @@ class LongRowText(RowText):
             *(Room(p, self.typed.outs[k].accumulator, self._per(k))
               for k, p in self.partial.items()),
             *self._held_rooms()]
-        self.frame = Frame(self.frame.operands, self.frame.rank, self.frame.scalars, (
-            *self.launched, *(f"{room.name}_at" for room in self.rooms_apart)))
+        self.frame = with_rooms(self.frame, self.launched, self.rooms_apart)
         last = f"rows if phase == {self.schedule.last} else first + 1" \
             if self.partial else "first + 1"
         units = ["for u in range(begin, end):", *indented([
@@ -128,7 +102,7 @@ class LongRowText(RowText):
 
     def _copied_once(self, o: Operand, bound: Sequence[str]) -> list[str]:
         """Lines that copy an input in the first phase, and point to the copy."""
-        copy = _copy_of(o).pointer_at(self._place)
+        copy = copy_of(o).pointer_at(self._place)
         return ["if phase == 0:", *indented([
             *bound, f"to = {copy}", *self._copied(o, "to")]), f"{o.name} = {copy}"]
 
@@ -196,7 +170,7 @@ class LongRowText(RowText):
         return [Room(name, d, "element") for name, d in self.scratch.items()]
 
     def _held_rooms(self) -> list[Room]:
-        return [*self._scratch(), *map(_copy_of, self.copied_rows)]
+        return [*self._scratch(), *map(copy_of, self.copied_rows)]
 
     # Sums over rows ----------------------------------------------------------------
 
@@ -239,8 +213,3 @@ class HoldingLongRowText(LongRowText):
     def _strided(self, wanted: str, reads: int) -> list[Operand]:
         """The inputs of which there are copies: rows that several phases read."""
         return super()._strided(wanted, reads) if wanted == "element" else []
-
-
-def _copy_of(o: Operand) -> Room:
-    """The room of an input's copy."""
-    return Room(f"{o.name}_copy", o.dtype, "element")
