@@ -3,7 +3,8 @@
 Two kernels do the same along different dimensions.  *Along* a row, one after another,
 as for the last axis of an array in C order.  *Across* rows (`row_across`): a lane is a
 row, as for the first axis, and for rows so short that what each costs by itself is more
-than its elements.  Which one depends on shapes and strides alone.
+than its elements.  Which one depends on shapes and strides, and on the width of the
+processor's vectors.
 
 Rows are shared among the threads.  Sums over rows are made for fixed chunks of rows and
 the chunks added in order, so that the number of threads changes no bit.
@@ -24,11 +25,11 @@ from ..support.loop_nests import stride_code
 from .long_rows.held import HeldRowText
 from .long_rows.launcher import LongRows
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
-from .row_short import short_row
+from .row_short import short_row, widest_number
 from .row_text import SCRATCH, RowText, StackedRowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
-from .runtime.objects import Entry
+from .runtime.objects import Entry, has_wide_vectors
 from .text.operands import Frame
 from .text.reuse import is_cheap
 from .text.starts import start_in_steps, start_of
@@ -58,8 +59,9 @@ _DEEP, _WORD = 16, 4
 _TOGETHER = 16
 
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
-#: the strides: benchmarks/notes/cpu.md#short-rows.
-_FEW_BYTES = 96
+#: the strides; with vectors of 64 bytes, of cheap and of costly functions:
+#: benchmarks/notes/cpu.md#short-rows.
+_FEW_BYTES, _FEW_BYTES_WIDE = 96, (112, 224)
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
 #: benchmarks/notes/cpu.md#rows-across.
@@ -99,7 +101,7 @@ class RowLauncher:
                      if o.kind in ("column", "scalar")]
         self._short = short_row(typed, signature)
         self._long = LongRows(typed, signature)
-        self._itemsize = max([4, *(d.itemsize for d in typed.dtypes.values())])
+        self._itemsize = widest_number(typed)
         self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
 
     def bind(self, call: Call) -> Start:
@@ -145,7 +147,16 @@ class RowLauncher:
         if self.sums and (len(call.shape) > 2 or columns > NARROW):
             return False
         far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
-        return columns * self._itemsize <= _FEW_BYTES or far < 0
+        return columns <= self._few or far < 0
+
+    @cached_property
+    def _few(self) -> int:
+        """Columns up to which rows side by side are faster whatever the strides."""
+        functions = [*(s.element for s in self.typed.stages),
+                     *(o.function for o in self.typed.outs if o.kind != "row")]
+        few = _FEW_BYTES if not has_wide_vectors() else \
+            _FEW_BYTES_WIDE[not all(map(is_cheap, functions))]
+        return min(NARROW, few // self._itemsize)
 
     def _along(self, call: Call) -> Start:
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
