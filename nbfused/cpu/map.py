@@ -153,12 +153,16 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         copy = row_copy(divided, inside, outputs[0])
         if copy and copy.follows and written and frame.rank == 2:
             points += copy.point(frame.operands, written)
+            if copy.table.rank == 2:
+                points += copy.point_apart(frame.operands, written)
         if not serial and unit:
             between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),
                 "else:", *indented(between)]
         if frame.rank > 1:
             whole = _whole_rows(frame, divided, unit, near, copy, written, serial)
+        if copy and copy.follows and written and frame.rank == copy.table.rank == 2:
+            whole += copy.rows_apart(frame.operands, f"n{frame.rank - 1}", written)
         run = divided.stretches(between, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
