@@ -161,15 +161,10 @@ class RowText:
                 if kind == wanted and o.code == "s"
                 and sum(name in params for params in each) >= reads]
 
-    def _copied(self, o: Operand, to: str) -> list[str]:
-        """Lines that copy an input from where its pointer is."""
-        return ["at = 0", f"for l in range({self.length}):", *indented([
-            f"{to}[l] = {o.name}[at]", f"at += {o.strides[-1]}"])]
-
     def _copies(self) -> list[str]:
         """Lines that copy strided columns to the stack, where each row reads them."""
         return [line for o in self.copied for line in (
-            o.bind()[0], *self._copied(o, f"{o.name}_copy"),
+            o.bind()[0], *o.copied(f"{o.name}_copy", self.length),
             f"{o.name}_at = address({o.name}_copy)")]
 
     def _copied_rows(self, place: Sequence[str], indices: Sequence[str]) -> list[str]:
@@ -180,7 +175,7 @@ class RowText:
         return ["for row in range(first, last):", *indented([*place, *(
             line for o in self.copied_rows for line in (
                 *o.bind(offset(o, indices)), f"to = {self._row_copy(o)}",
-                *self._copied(o, "to")))])]
+                *o.copied("to", self.length)))])]
 
     def _row_copy(self, o: Operand) -> str:
         """The pointer to the copy of the row ``row``."""

@@ -103,8 +103,8 @@ class LongRowText(RowText):
     def _copied_once(self, o: Operand, bound: Sequence[str]) -> list[str]:
         """Lines that copy an input in the first phase, and point to the copy."""
         copy = copy_of(o).pointer_at(self._place)
-        return ["if phase == 0:", *indented([
-            *bound, f"to = {copy}", *self._copied(o, "to")]), f"{o.name} = {copy}"]
+        lines = [*bound, f"to = {copy}", *o.copied("to", self.length)]
+        return ["if phase == 0:", *indented(lines), f"{o.name} = {copy}"]
 
     def _phases(self, phase: int) -> list[str]:
         """Lines of this phase and of all later ones."""

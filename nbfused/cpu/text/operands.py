@@ -119,6 +119,14 @@ class Operand:
                     f"if low{self.box} < high{self.box}:", f"    {value}"]
         return lines
 
+    def copied(self, to: str, count: str) -> list[str]:
+        """Lines that copy elements from where its pointer is."""
+        step, size = self.strides[-1], self.dtype.itemsize
+        return [f"if {step} == 2:", f"    copy_every_second(address({to}), "
+                f"address({self.name}), {count}, {size})", "else:", "    at = 0",
+                f"    for l in range({count}):", f"        {to}[l] = {self.name}[at]",
+                f"        at += {step}"]
+
     @property
     def zero(self) -> str:
         """Text of the value of a window outside of its box."""
