@@ -24,7 +24,7 @@ from ..support.records import record
 from .reduce_as_row import RowsOfChunks, as_row, in_two_stages, two_stages
 from .reduce_extremes import extremes, places
 from .reduce_spans import Span, find_span
-from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
+from .reduce_text import BLOCK, SECOND, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
 from .row_across import NARROW
 from .runtime.binding import BindingLauncher
@@ -63,6 +63,9 @@ _STRETCH = 1 << 16
 #: Steps at most from one of many results to the next, reduced elements at least, and of
 #: few results, for the kernel across them: benchmarks/notes/cpu.md#spans.
 _STEP, _SEVERAL, _DEEP = 2, 3, 16
+
+#: Reduced elements at least, of which every second one is copied to the stack.
+_COPIES = 64
 
 #: Results at least of short rows for the kernel across rows; not measured.
 _MANY = 64
@@ -269,7 +272,16 @@ class _Reduction:
         chunks = max(1, -(-reduced // _CHUNK))
         kept = prod(call.shape[:self.kept])
         cut = _Partition(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
-        return self._start(self._kernel(along, self.signature.inner), call, cut)
+        return self._start(self._kernel(along, self._codes(call)), call, cut)
+
+    def _codes(self, call: Call) -> tuple[str, ...]:
+        """The codes along reduced elements, where every second one is copied."""
+        codes = self.signature.inner
+        if self.reduced != 1 or self.typed.stored or call.shape[-1] < _COPIES:
+            return codes
+        return tuple([SECOND if code == "s" and k < self.inputs and s[-1] == 2 else code
+                      for k, (code, s) in enumerate(zip(
+                          codes, call.strides, strict=True))])
 
     def _by_places(self, call: Call, reduced: int) -> Start:
         """A launch that finds the chunk of an extreme element before its place."""
