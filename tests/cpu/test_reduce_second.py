@@ -18,7 +18,8 @@ SHAPES = [(3, 64), (2, 65), (40, 127), (1, _COPIED), (2, _COPIED + 1),
 TOLERANCE = {1: 0, 2: 1e-2, 4: 2e-6, 8: 1e-13}
 EXPECTED = {
     "sum": lambda x: x.sum(-1), "mean": lambda x: x.mean(-1),
-    "max": lambda x: x.max(-1), "min": lambda x: x.min(-1), "argmax": lambda x: x.argmax(-1),
+    "max": lambda x: x.max(-1), "min": lambda x: x.min(-1),
+    "argmax": lambda x: x.argmax(-1),
     "var": lambda x: ((x - x.mean(-1, keepdims=True))**2).mean(-1),
     "norm": lambda x: np.sqrt(np.einsum("...i,...i->...", x, x)),
     "logsumexp": lambda x: np.log2(np.exp2(x*np.log2(np.e)).sum(-1))*np.log(2)}
@@ -60,12 +61,13 @@ def test_against_numpy(shape, dtype):
 
 
 def test_kernels_that_copy(copied):
-    x = second((40, 300), "float32")
+    x = second((40, 301), "float32")
     np.testing.assert_allclose(nf.ops.sum(x, axis=1), x.astype(float).sum(1),
                                atol=1e-3)
-    assert [codes[0] for codes in copied] == ["2"]
+    assert {codes[0] for codes in copied} == {"2"}
+    copied.clear()
     nf.ops.sum(x[:, :60], axis=1)
-    assert "2" not in {codes[0] for codes in copied[1:]}
+    assert "2" not in {codes[0] for codes in copied}
 
 
 def test_an_operand_beside_every_second_element():
