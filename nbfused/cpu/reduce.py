@@ -24,13 +24,13 @@ from ..support.records import record
 from .reduce_as_row import RowsOfChunks, as_row, in_two_stages, two_stages
 from .reduce_extremes import extremes, places
 from .reduce_spans import Span, find_span
-from .reduce_text import BLOCK, SECOND, ReduceText, across, along, finish, gather, spans
+from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
 from .row_across import NARROW
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
-from .text.operands import Frame
+from .text.operands import Frame, with_seconds
 from .text.reuse import is_cheap
 from .text.starts import start_in_steps, start_of
 
@@ -279,9 +279,7 @@ class _Reduction:
         codes = self.signature.inner
         if self.reduced != 1 or self.typed.stored or call.shape[-1] < _COPIES:
             return codes
-        return tuple([SECOND if code == "s" and k < self.inputs and s[-1] == 2 else code
-                      for k, (code, s) in enumerate(zip(
-                          codes, call.strides, strict=True))])
+        return with_seconds(codes, call.strides, self.inputs)
 
     def _by_places(self, call: Call, reduced: int) -> Start:
         """A launch that finds the chunk of an extreme element before its place."""

@@ -11,11 +11,10 @@ from ..support.dtypes import short
 from .text.elements import Computed, elementwise
 from .text.fold import Fold
 from .text.lines import indented, inlined, invoke, local, loop, unravel
-from .text.operands import INT64, Frame, Operand, offset
+from .text.operands import INT64, SECOND, Frame, Operand, offset
 from .text.reuse import is_cheap, vector_bytes, vectors
 
-__all__ = ["BLOCK", "SECOND", "ReduceText", "across", "along", "finish", "gather",
-           "spans"]
+__all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
 
 #: Results that the kernel across them keeps in the first-level cache; not measured.
 BLOCK = 1024
@@ -25,9 +24,9 @@ BLOCK = 1024
 #: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
 _TOGETHER = 4
 
-#: The code of an input of which every second element is one, and how many are copied
-#: at once: a group of lanes.  benchmarks/notes/cpu.md#strided-elements
-SECOND, _COPIED = "2", 1 << 11
+#: Elements of a strided input that are copied at once: a group of lanes.
+#: benchmarks/notes/cpu.md#strided-elements
+_COPIED = 1 << 11
 
 
 class ReduceText:
