@@ -4,6 +4,7 @@
 `ahead`           compilation of the kernels of calls to come, in other processes
 `backend`         `CpuBackend`: the backend of host arrays
 `contract`        `Contract`: our own blocked and narrow kernels, or BLAS
+`long_rows`       few long rows, by chunks, and what is held of many
 `map`             `Map`: one loop nest, vectorised along the last dimension
 `map_copies`      rows of a `Map` that are copies of rows of a table
 `map_short`       generated text of the kernels of `Map` for short rows

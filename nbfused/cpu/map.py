@@ -12,6 +12,7 @@ from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..scalar.typing.types import Typed
 from ..specs import TypedMap
+from ..support.dtypes import short
 from .contract.tile import has_masks
 from .map_copies import RowCopy, copy_loops, row_copy
 from .map_short import short_map
@@ -23,8 +24,8 @@ from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
 from .text.divisions import Divided, divide_once
 from .text.elements import Elements, elementwise
-from .text.lines import advance, indented, inlined, invoke, loop, unravel
-from .text.operands import Frame, Operand, offset
+from .text.lines import advance, indented, inlined, invoke, local, loop, unravel
+from .text.operands import SECOND, Frame, Operand, offset, with_seconds
 from .text.reuse import is_cheap, is_straight
 from .text.stream import can_stream, may_stream, streaming_pays, with_streaming
 
@@ -33,6 +34,11 @@ __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 #: Elements of the rows of a gather or a scatter that are written out, and of a call
 #: that is worth a kernel for its row's length: one takes 0.3 s to compile.
 _WRITTEN_OUT, _LEAST = range(2, 9), 1 << 11
+
+
+#: Elements of a row at least, if they are every second ones, that are copied to the
+#: stack, and how many at once: benchmarks/notes/cpu.md#strided-elements.
+_COPIES, _COPIED = 64, 1 << 10
 
 
 class Kernel(NamedTuple):
@@ -64,24 +70,43 @@ def compile_map(typed: TypedMap, signature: Signature, written: int = 0) -> Kern
         Operand(f"y{k}", dtype, code[0], int(code[1:] or rank), True)
         for k, (dtype, code) in enumerate(zip(signature.outputs,
                                               signature.inner[inputs:], strict=True))]
+    codes = signature.inner[:inputs]
     elements, operands, scalars = elementwise(
-        function, typed.kinds, signature, signature.inner[:inputs], rank,
+        function, typed.kinds, signature,
+        ["1" if code == SECOND else code for code in codes], rank,
         outputs[count:], boxes=typed.box_of, wraps=typed.wraps)
+    copied = [o for o, code in zip(operands, codes, strict=True) if code == SECOND]
     frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank))
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
-    entry = build("\n".join(_text(typed, elements, outputs, frame, serial,
-                                  written)))
+    entry = build("\n".join(_text(typed, elements, outputs, frame, serial, written,
+                                  copied)))
     return Kernel(entry, frame, tuple(outputs), serial)
 
 
 def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     """Make the launcher of a Map, which compiles its kernels when needed."""
-    short = short_map(typed, signature)
+    of_few = short_map(typed, signature)
     by_index = "index" in typed.kinds and not {"raw", "scatter"}.isdisjoint(typed.kinds)
-    usual = cache(lambda row: map_launcher(compile_map(typed, signature, row)))
-    return BindingLauncher(lambda call: (short and short.bind(call)) or usual(
-        _short_row(call) if by_index else 0).bind(call))
+    copies = _copies(typed)
+    inputs = len(signature.inner) - len(signature.outputs)
+    usual = cache(lambda row, codes: map_launcher(compile_map(
+        typed, signature._replace(inner=codes), row)))
+
+    def bind(call: Call) -> Start:
+        codes = signature.inner if not copies or call.shape[-1] < _COPIES else \
+            with_seconds(signature.inner, call.strides, inputs)
+        few = of_few and of_few.bind(call)
+        return few or usual(_short_row(call) if by_index else 0, codes).bind(call)
+
+    return BindingLauncher(bind)
+
+
+def _copies(typed: TypedMap) -> bool:
+    """Whether every second element may be copied: all are read once, in their order."""
+    return not typed.inner and {*typed.kinds} <= {"element", "scalar"} and not any(
+        isinstance(s, Let) and s.op in EFFECTS
+        for s in walk(typed.function.function.body))
 
 
 def _short_row(call: Call) -> int:
@@ -129,7 +154,7 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
 
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,
-          serial: bool, written: int) -> list[str]:
+          serial: bool, written: int, copied: Sequence[Operand]) -> list[str]:
     function, table = typed.function, elements.table
     points, names = _point("point", function, elements, outputs)
     costly = not is_cheap(function)
@@ -153,16 +178,23 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         copy = row_copy(divided, inside, outputs[0])
         if copy and copy.follows and written and frame.rank == 2:
             points += copy.point(frame.operands, written)
+            if copy.table.rank == 2:
+                points += copy.point_apart(frame.operands, written)
         if not serial and unit:
             between = [f"if {unit}:", *indented(copy.lines("j0", "j1") if copy else [
                 loop("point_between", "j0", "j1", near)]),
                 "else:", *indented(between)]
         if frame.rank > 1:
             whole = _whole_rows(frame, divided, unit, near, copy, written, serial)
+        if copy and copy.follows and written and frame.rank == copy.table.rank == 2:
+            whole += copy.rows_apart(frame.operands, f"n{frame.rank - 1}", written)
         run = divided.stretches(between, run)
+    if copied:
+        run = _copied_runs(copied, run)
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
+            *indented(local(f"{o.name}_room", o.dtype, _COPIED) for o in copied),
             *indented(divided.begin() if divided else []),
             *indented(_nest(frame, run, typed.wraps, whole))]
 
@@ -236,6 +268,20 @@ def _run(point: str, names: Sequence[str], serial: bool, costly: bool,
     if serial:
         return ["for j in range(j0, j1):", *indented([invoke(point, ["j", *names])])]
     return [loop(point, "j0", "j1", names, masked=costly, vectors=halves)]
+
+
+def _copied_runs(copied: Sequence[Operand], run: Sequence[str]) -> list[str]:
+    """The loop ``j0`` … ``j1 - 1`` by pieces, for which strided inputs are copied."""
+    return [*(f"{o.name}_far = address({o.name})" for o in copied),
+            "j = j0", "stop = j1", "while j < stop:", *indented([
+                "j0 = j", f"j1 = min(stop, j0 + {_COPIED})",
+                *(line for o in copied for line in (
+                    f"near = address({o.name}_room)", f"copy_every_second(near, "
+                    f"{o.name}_far + {2*o.dtype.itemsize}*j0, j1 - j0, "
+                    f"{o.dtype.itemsize})",
+                    f"{o.name} = {short(o.dtype)}_pointer("
+                    f"near - {o.dtype.itemsize}*j0)")),
+                *run, "j = j1"])]
 
 
 def _has_strided_halves(typed: TypedMap, frame: Frame) -> bool:

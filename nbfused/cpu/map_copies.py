@@ -105,24 +105,56 @@ class RowCopy:
         """Lines of the function that copies the whole row `k` of `length` elements."""
         _, pieces = self._pieces(length)
         return inlined("copy_row", ["k", *self._names(operands)], [
-            *(f"{name} = {replace(o, code='1').load('k')}"
-              for o in _repeated(operands) for name in o.names),
-            *self.elements.evaluate(self.function, ["row"]),
+            *self._loaded(operands),
             *(f"to[{pieces}*k + {at}] = origin[{pieces}*row + {at}]"
               for at in range(pieces))])
 
     def rows(self, operands: Sequence[Operand], row: str, length: int) -> list[str]:
         """Lines that copy rows of `length` elements, where no array has gaps."""
-        same = [f"{name} == {length}" for name in (
-            row, self.divisor, self.output.strides[0], self.table.strides[0])]
-        same += [f"{o.strides[0]} == 1" for o in _repeated(operands)]
+        same = [*self._same(operands, row, length),
+                f"{self.table.strides[0]} == {length}"]
         kind, _ = self._pieces(length)
         return [f"if first < end and {' and '.join(same)}:", *indented([
-            *(line for o in _repeated(operands) for line in o.bind()[:1]),
-            f"to = {kind}_pointer({self.output.name}_at)",
-            f"origin = {kind}_pointer({self.table.name}_at)",
+            *self._pointers(operands, kind),
             loop("copy_row", "k0", f"end // {length}", self._names(operands)),
             "first = end"])]
+
+    def point_apart(self, operands: Sequence[Operand], length: int) -> list[str]:
+        """Lines of the function that copies a row of `length` from a strided table."""
+        down, along = self.table.strides
+        return inlined("copy_apart", ["k", *self._names(operands), down, along], [
+            *self._loaded(operands),
+            *(f"to[{length}*k + {at}] = origin[row*{down} + {at}*{along}]"
+              for at in range(length))])
+
+    def rows_apart(self, operands: Sequence[Operand], row: str, length: int,
+                   ) -> list[str]:
+        """Lines that copy such rows, where they are all that a piece has."""
+        same = [f"begin % {length} == 0", f"end % {length} == 0",
+                *self._same(operands, row, length)]
+        kind = f"u{8*self.output.dtype.itemsize}"
+        return [f"if begin < end and {' and '.join(same)}:", *indented([
+            *self._pointers(operands, kind),
+            loop("copy_apart", f"begin // {length}", f"end // {length}",
+                 [*self._names(operands), *self.table.strides]), "return"])]
+
+    def _same(self, operands: Sequence[Operand], row: str, length: int) -> list[str]:
+        """Conditions that rows have a length, and only the table may have gaps."""
+        return [*(f"{name} == {length}" for name in (
+            row, self.divisor, self.output.strides[0])),
+            *(f"{o.strides[0]} == 1" for o in _repeated(operands))]
+
+    def _pointers(self, operands: Sequence[Operand], kind: str) -> list[str]:
+        """Lines that point to the rows' places, what is stored, and the table."""
+        return [*(line for o in _repeated(operands) for line in o.bind()[:1]),
+                f"to = {kind}_pointer({self.output.name}_at)",
+                f"origin = {kind}_pointer({self.table.name}_at)"]
+
+    def _loaded(self, operands: Sequence[Operand]) -> list[str]:
+        """Lines that compute the row of the table for the row `k`."""
+        return [*(f"{name} = {replace(o, code='1').load('k')}"
+                  for o in _repeated(operands) for name in o.names),
+                *self.elements.evaluate(self.function, ["row"])]
 
     def _pieces(self, length: int) -> tuple[str, int]:
         """The integers that a row is moved as, and how many there are."""

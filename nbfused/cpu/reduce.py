@@ -30,7 +30,7 @@ from .row_across import NARROW
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
-from .text.operands import Frame
+from .text.operands import Frame, with_seconds
 from .text.reuse import is_cheap
 from .text.starts import start_in_steps, start_of
 
@@ -63,6 +63,9 @@ _STRETCH = 1 << 16
 #: Steps at most from one of many results to the next, reduced elements at least, and of
 #: few results, for the kernel across them: benchmarks/notes/cpu.md#spans.
 _STEP, _SEVERAL, _DEEP = 2, 3, 16
+
+#: Reduced elements at least, of which every second one is copied to the stack.
+_COPIES = 64
 
 #: Results at least of short rows for the kernel across rows; not measured.
 _MANY = 64
@@ -269,7 +272,14 @@ class _Reduction:
         chunks = max(1, -(-reduced // _CHUNK))
         kept = prod(call.shape[:self.kept])
         cut = _Partition(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
-        return self._start(self._kernel(along, self.signature.inner), call, cut)
+        return self._start(self._kernel(along, self._codes(call)), call, cut)
+
+    def _codes(self, call: Call) -> tuple[str, ...]:
+        """The codes along reduced elements, where every second one is copied."""
+        codes = self.signature.inner
+        if self.reduced != 1 or self.typed.stored or call.shape[-1] < _COPIES:
+            return codes
+        return with_seconds(codes, call.strides, self.inputs)
 
     def _by_places(self, call: Call, reduced: int) -> Start:
         """A launch that finds the chunk of an extreme element before its place."""

@@ -10,8 +10,8 @@ from ..specs import TypedReduce
 from ..support.dtypes import short
 from .text.elements import Computed, elementwise
 from .text.fold import Fold
-from .text.lines import indented, inlined, invoke, loop, unravel
-from .text.operands import INT64, Frame, Operand, offset
+from .text.lines import indented, inlined, invoke, local, loop, unravel
+from .text.operands import INT64, SECOND, Frame, Operand, offset
 from .text.reuse import is_cheap, vector_bytes, vectors
 
 __all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
@@ -23,6 +23,10 @@ BLOCK = 1024
 #: Reduced elements that the kernel across results adds to a lane at once:
 #: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
 _TOGETHER = 4
+
+#: Elements of a strided input that are copied at once: a group of lanes.
+#: benchmarks/notes/cpu.md#strided-elements
+_COPIED = 1 << 11
 
 
 class ReduceText:
@@ -48,8 +52,11 @@ class ReduceText:
         self.kept = [f"n{d}" for d in range(kept)]
         self.reduced = [f"n{d}" for d in range(kept, rank)]
         inputs = len(codes) - len(signature.outputs)
+        near = ["1" if code == SECOND else code for code in codes[:inputs]]
         self.elements, operands, scalars = elementwise(
-            typed.element, typed.kinds, signature, codes[:inputs], rank, inner=inner)
+            typed.element, typed.kinds, signature, near, rank, inner=inner)
+        self.copied = [o for o, code in zip(operands, codes, strict=False)
+                       if code == SECOND]
         if inner >= 0:  # an inner loop stays at one reduced element
             self.elements.index = "first"
         stored = len(typed.stored)
@@ -141,13 +148,26 @@ def along(problem: ReduceText) -> list[str]:
               *(indented(p.keep("c*kept + k", state)) or ["    pass"])]
     width = vectors(p.typed.element)
     return [p.title("along"), *p.functions(), "def kernel(a, begin, end):", *indented([
-        width, *p.start(), *fold.locals(), "for u in range(begin, end):",
-        *indented(inside)])]
+        width, *p.start(), *fold.locals(),
+        *(local(f"{o.name}_room", o.dtype, _COPIED) for o in p.copied),
+        "for u in range(begin, end):", *indented(inside)])]
 
 
 def _one_run(p: ReduceText, k: Sequence[str]) -> list[str]:
+    if p.copied:
+        return _copied_runs(p, k)
     return ["n = hi - lo", "first = lo", *p.bind_elements([*k, "lo"]),
             *p.fold.whole("n", p.names)]
+
+
+def _copied_runs(p: ReduceText, k: Sequence[str]) -> list[str]:
+    """Lines that reduce every second element, some of which are copied at once."""
+    run = [f"n = min({_COPIED}, hi - first)", *p.bind_elements([*k, "first"]),
+           *(line for o in p.copied for line in (
+               *o.copied(f"{o.name}_room", "n"), f"{o.name} = {o.name}_room")),
+           *p.fold.segment("n", p.names), "first += n"]
+    return [p.fold.fill(p.fold.top), "first = lo", "while first < hi:", *indented(run),
+            p.fold.total()]
 
 
 def _many_runs(p: ReduceText, k: Sequence[str]) -> list[str]:

@@ -3,7 +3,8 @@
 Two kernels do the same along different dimensions.  *Along* a row, one after another,
 as for the last axis of an array in C order.  *Across* rows (`row_across`): a lane is a
 row, as for the first axis, and for rows so short that what each costs by itself is more
-than its elements.  Which one depends on shapes and strides alone.
+than its elements.  Which one depends on shapes and strides, and on the width of the
+processor's vectors.
 
 Rows are shared among the threads.  Sums over rows are made for fixed chunks of rows and
 the chunks added in order, so that the number of threads changes no bit.
@@ -11,6 +12,7 @@ the chunks added in order, so that the number of threads changes no bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt, prod
 
@@ -20,12 +22,14 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.forks import cached_property
 from ..support.loop_nests import stride_code
+from .long_rows.held import HeldRowText
+from .long_rows.launcher import LongRows
 from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
-from .row_short import short_row
+from .row_short import short_row, widest_number
 from .row_text import SCRATCH, RowText, StackedRowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
-from .runtime.objects import Entry
+from .runtime.objects import Entry, has_wide_vectors
 from .text.operands import Frame
 from .text.reuse import is_cheap
 from .text.starts import start_in_steps, start_of
@@ -55,8 +59,9 @@ _DEEP, _WORD = 16, 4
 _TOGETHER = 16
 
 #: Bytes of a row, as it is computed, up to which rows side by side are faster whatever
-#: the strides: benchmarks/notes/cpu.md#short-rows.
-_FEW_BYTES = 96
+#: the strides; with vectors of 64 bytes, of cheap and of costly functions:
+#: benchmarks/notes/cpu.md#short-rows.
+_FEW_BYTES, _FEW_BYTES_WIDE = 96, (112, 224)
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
 #: benchmarks/notes/cpu.md#rows-across.
@@ -64,6 +69,10 @@ _BLOCK_BYTES = 1 << 18
 
 #: Columns that go to the first level of a fold at least; not measured.
 _GROUP = 32
+
+#: Bytes at most that are held of a row in temporary memory for later stages, and in
+#: all, and units that hold a row: benchmarks/notes/cpu.md#long-rows.
+_HELD, _HELD_IN_ALL, _HOLDERS = 3 << 19, 3 << 22, 64
 
 Kernel = tuple[Entry, Frame]
 
@@ -91,12 +100,13 @@ class RowLauncher:
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
         self._short = short_row(typed, signature)
-        self._itemsize = max([4, *(d.itemsize for d in typed.dtypes.values())])
+        self._long = LongRows(typed, signature)
+        self._itemsize = widest_number(typed)
         self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
-        start = self.in_short_rows(call)
+        start = self.in_short_rows(call) or self._long.bind(call)
         if start is not None:
             return start
         if not self.sums and not self._are_beside(call):
@@ -137,10 +147,21 @@ class RowLauncher:
         if self.sums and (len(call.shape) > 2 or columns > NARROW):
             return False
         far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
-        return columns * self._itemsize <= _FEW_BYTES or far < 0
+        return columns <= self._few or far < 0
+
+    @cached_property
+    def _few(self) -> int:
+        """Columns up to which rows side by side are faster whatever the strides."""
+        functions = [*(s.element for s in self.typed.stages),
+                     *(o.function for o in self.typed.outs if o.kind != "row")]
+        few = _FEW_BYTES if not has_wide_vectors() else \
+            _FEW_BYTES_WIDE[not all(map(is_cheap, functions))]
+        return min(NARROW, few // self._itemsize)
 
     def _along(self, call: Call) -> Start:
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
+        if columns > SCRATCH and 0 < columns*self._held.itemsize <= _HELD:
+            return self._holding(call, rows)
         kernel = self._kernel(StackedRowText if columns <= SCRATCH else RowText,
                               self.signature.inner)
         if self.sums:
@@ -149,6 +170,25 @@ class RowLauncher:
         step = max(1, min(_TOGETHER, SCRATCH // max(columns, 1)))
         return start_of(*kernel, call, (step, 1, 0), -(-rows // step),
                         step*max(columns, 1))
+
+    @cached_property
+    def _held(self) -> HeldRowText:
+        """The writer of the kernel that holds values in temporary memory."""
+        return HeldRowText(self.typed, self.signature)
+
+    def _holding(self, call: Call, rows: int) -> Start:
+        """A launch whose units have room for a row each."""
+        columns, text = call.shape[-1], self._held
+        kernel = self._kernel(HeldRowText, self.signature.inner)
+        held = [(columns, room.dtype) for room in text.rooms_apart]
+        most = min(_HOLDERS, _HELD_IN_ALL // (columns*text.itemsize))
+        if self.sums:
+            step = max(_ROWS, -(-rows // min(_CHUNKS, most)))
+            return self._summing(kernel, call, step, -(-rows // step), held=held)
+        step = -(-rows // most)
+        units = -(-rows // step)
+        return start_in_steps([(units*n, d) for n, d in held], [
+            (*kernel, call, (step, 1, 0), units, step*columns)])
 
     def _across(self, call: Call) -> Start:
         inner, columns = call.shape[-2:]
@@ -168,11 +208,12 @@ class RowLauncher:
                         block * max(columns, 1))
 
     def _summing(self, kernel: Kernel, call: Call, step: int, chunks: int,
-                 *extras: int) -> Start:
+                 *extras: int, held: Sequence[tuple[int, np.dtype]] = ()) -> Start:
         """A launch for chunks of rows, then one that adds these up."""
         columns = call.shape[-1]
         sizes = [(chunks * (columns if kind == "column" else 1), dtype)
                  for kind, dtype in self.sums]
+        sizes += [(chunks * n, dtype) for n, dtype in held]
         return start_in_steps(sizes, [
             (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
             (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
@@ -180,7 +221,8 @@ class RowLauncher:
     def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
         kernel = self._kernels.get((text, codes))
         if kernel is None:
-            problem = text(self.typed, self.signature, codes)
+            problem = self._held if text is HeldRowText else text(
+                self.typed, self.signature, codes)
             kernel = build("\n".join(problem.lines())), problem.frame
             # Two threads may make it: no harm.
             self._kernels[text, codes] = kernel

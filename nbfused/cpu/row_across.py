@@ -19,9 +19,9 @@ from ..specs import TypedRow
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
 from .contract.tile import SQUARED, square_lanes
-from .row_text import RowText, sum_text
+from .row_text import RowText
 from .text.elements import Computed
-from .text.fold import FIRST, Fold
+from .text.fold import FIRST, Fold, sum_text
 from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import INT64, Operand, offset
 from .text.reuse import vector_bytes

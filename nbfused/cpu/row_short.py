@@ -15,16 +15,23 @@ from ..scalar.printing.numba import cast, literal
 from ..scalar.typing.types import Typed, compute_dtype
 from ..specs import TypedRow
 from ..specs.row import TypedStage
+from .runtime.objects import has_wide_vectors
 from .short_rows import ShortRows, Way, is_vector, kernel_of_rows
 from .text.elements import Computed, Elements, bind_operands
 from .text.fold import FIRST, merged
 from .text.operands import INT64, Frame, Operand
+from .text.reuse import is_cheap
 
-__all__ = ["short_row"]
+__all__ = ["short_row", "widest_number"]
 
 #: Elements of a row at most; up to 48 they would be faster so, too.
 #: benchmarks/notes/cpu.md#short-rows
 _LONGEST = 32
+
+#: And bytes, as they are computed, of rows that take exponentials or have a result for
+#: each element, where vectors have 64 bytes: longer ones are faster side by side.
+#: benchmarks/notes/cpu.md#short-rows
+_WIDE_BYTES = 32, 60
 
 
 def short_row(typed: TypedRow, signature: Signature) -> ShortRows | None:
@@ -42,7 +49,27 @@ def short_row(typed: TypedRow, signature: Signature) -> ShortRows | None:
         return kernel_of_rows(f"Row of {row} {title}", functions, lines, names,
                               writer.frame), writer.frame
 
-    return ShortRows(functions, _LONGEST, [kind == "element" for kind in kinds], write)
+    whole = [kind == "element" for kind in kinds]
+    return ShortRows(functions, _longest(typed), whole, write)
+
+
+def _longest(typed: TypedRow) -> int:
+    """Elements at most of a row whose elements are written out."""
+    functions = [s.element for s in typed.stages]
+    if not has_wide_vectors() or (all(map(is_cheap, functions)) and not any(
+            o.kind == "element" for o in typed.outs)):
+        return _LONGEST
+    itemsize = widest_number(typed)
+    return _WIDE_BYTES[itemsize > 4] // itemsize
+
+
+def widest_number(typed: TypedRow) -> int:
+    """Bytes of the widest number that is computed of each element, 4 at least."""
+    inputs = (typed.dtypes[name] for name, kind in zip(
+        typed.inputs, typed.kinds, strict=True) if kind in ("element", "column"))
+    states = (d for stage in typed.stages for d in stage.state)
+    outs = (o.accumulator for o in typed.outs if o.kind != "row")
+    return max([4, *(d.itemsize for d in (*inputs, *states, *outs))])
 
 
 class _Writer:

@@ -18,7 +18,7 @@ from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
 from .text.elements import Computed, Elements, bind_operands
-from .text.fold import FIRST, FIRST_LANE, Fold
+from .text.fold import FIRST, FIRST_LANE, Fold, sum_text
 from .text.lines import indented, inlined, local, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
 from .text.reuse import (
@@ -29,7 +29,7 @@ from .text.reuse import (
     vectors,
 )
 
-__all__ = ["SCRATCH", "RowText", "StackedRowText", "sum_text"]
+__all__ = ["SCRATCH", "RowText", "StackedRowText", "state_names"]
 
 #: Values of a row at most that are kept on the stack until they are reused, where no
 #: output can hold them: benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -74,6 +74,7 @@ class RowText:
         rank = sum(signature.ranks)
         self.rows = [f"n{d}" for d in range(rank - 1)]
         self.columns = f"n{rank - 1}"
+        self.length = self.columns
         self.elements = Elements(index=self.index, given=tuple(
             {self.index} - {"j"}))
         codes = iter(inner_codes or signature.inner)
@@ -133,9 +134,7 @@ class RowText:
         finishing, finish = self._finish()
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
-        reserved += [local(*one, SCRATCH) for one in self.scratch.items()]
-        reserved += [local(f"{o.name}_copy", o.dtype, SCRATCH)
-                     for o in (*self.copied, *self.copied_rows)]
+        reserved += self.reserved()
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
                 *functions, *finishing, *begin,
                 "def kernel(a, begin, end):", *indented([
@@ -144,6 +143,12 @@ class RowText:
                     "if finish:", *indented(finish or ["pass"]), "else:",
                     *indented(self._copies()), "    for u in range(begin, end):",
                     *indented(indented([*end, *self._rows(row)]))])]
+
+    def reserved(self) -> list[str]:
+        """Lines that reserve room for values and copies of inputs on the stack."""
+        copies = [(f"{o.name}_copy", o.dtype)
+                  for o in (*self.copied, *self.copied_rows)]
+        return [local(*one, SCRATCH) for one in (*self.scratch.items(), *copies)]
 
     # Copies to the stack -----------------------------------------------------------
 
@@ -156,15 +161,10 @@ class RowText:
                 if kind == wanted and o.code == "s"
                 and sum(name in params for params in each) >= reads]
 
-    def _copied(self, o: Operand, to: str) -> list[str]:
-        """Lines that copy an input from where its pointer is."""
-        return ["at = 0", f"for l in range({self.columns}):", *indented([
-            f"{to}[l] = {o.name}[at]", f"at += {o.strides[-1]}"])]
-
     def _copies(self) -> list[str]:
         """Lines that copy strided columns to the stack, where each row reads them."""
         return [line for o in self.copied for line in (
-            o.bind()[0], *self._copied(o, f"{o.name}_copy"),
+            o.bind()[0], *o.copied(f"{o.name}_copy", self.length),
             f"{o.name}_at = address({o.name}_copy)")]
 
     def _copied_rows(self, place: Sequence[str], indices: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ class RowText:
         return ["for row in range(first, last):", *indented([*place, *(
             line for o in self.copied_rows for line in (
                 *o.bind(offset(o, indices)), f"to = {self._row_copy(o)}",
-                *self._copied(o, "to")))])]
+                *o.copied("to", self.length)))])]
 
     def _row_copy(self, o: Operand) -> str:
         """The pointer to the copy of the row ``row``."""
@@ -208,7 +208,7 @@ class RowText:
             return ["for row in range(u*step, min(rows, (u + 1)*step)):",
                     *indented([*place, *bound, *row])]
         bound += [f"{o.name} = {self._row_copy(o)}" for o in self.copied_rows]
-        return [f"some = {SCRATCH} // max({self.columns}, 1)",
+        return [f"some = max(1, {SCRATCH} // max({self.columns}, 1))",
                 "end_row = min(rows, (u + 1)*step)",
                 "for first in range(u*step, end_row, some):", *indented([
                     "last = min(end_row, first + some)",
@@ -217,24 +217,35 @@ class RowText:
                     *indented([*place, *bound, *row])])]
 
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
+        """The fold of a stage, its functions, and lines that fold and finish it."""
+        fold, functions, body = self.folded(k, stage)
+        values = state_names(fold.tag, stage)
+        body += [f"{v} = {text}" for v, text
+                 in zip(values, fold.values(fold.top, "0"), strict=True)]
+        return fold, functions, [*body, *self.finished(k, stage)]
+
+    def folded(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
+        """The same, but lines that fold it only, into lane 0."""
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge, stage.element,
                     vector_bytes(*self._each()))
         results = [f"e{i}" for i in range(len(stage.state))]
         names, element = self._element(k, stage)
         functions = fold.functions(element, results, names, stage.element.results)
         body = self._point(k, fold, names) if k in self.points else \
-            fold.whole(self.columns, names)
-        values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
-        body += [f"{v} = {text}" for v, text
-                 in zip(values, fold.values(fold.top, "0"), strict=True)]
+            fold.whole(self.length, names)
+        return fold, functions, body
+
+    def finished(self, k: int, stage: TypedStage) -> list[str]:
+        """Lines that compute what a stage gives from its folded state."""
         known = {p: Computed(v, d) for p, v, d in zip(
-            stage.post.function.params, values, stage.state, strict=False)}
-        made = [f"{fold.tag}_{i}" for i in range(len(stage.names))]
-        body += self.elements.evaluate(stage.post, made, f"v{k}_", known)
+            stage.post.function.params, state_names(f"s{k}", stage), stage.state,
+            strict=False)}
+        made = [f"s{k}_{i}" for i in range(len(stage.names))]
+        lines = self.elements.evaluate(stage.post, made, f"v{k}_", known)
         self.elements.table |= {
             name: Computed(m, compute_dtype(d)) for name, m, d
             in zip(stage.names, made, stage.post.results, strict=True)}
-        return fold, functions, body
+        return lines
 
     def _element(self, k: int, stage: TypedStage) -> tuple[list[str], list[str]]:
         """Names, and lines that compute a stage's elements ``e0``, … of them."""
@@ -257,8 +268,13 @@ class RowText:
         """Lines that add one column's element, if there is such a column."""
         c = f"c{k}_at"
         return [*self.elements.evaluate(self.points[k], [c], f"c{k}_"),
-                fold.fill(fold.top, "1"), f"if 0 <= {c} < {self.columns}:",
+                fold.fill(fold.top, "1"), *self.in_place(c),
+                f"if 0 <= {c} < {self.length}:",
                 f"    {fold.lane(fold.top, '1', c, names)}"]
+
+    def in_place(self, column: str) -> list[str]:
+        """Lines that make a column's number one of the inner loop."""
+        return []
 
     def _keep(self, k: int, element: Typed) -> tuple[str, Operand] | None:
         """A value of a stage's elements that is reused, and what holds it till then."""
@@ -301,7 +317,7 @@ class RowText:
                           if o.kind == "element" else _add(k, o))
         names = list(dict.fromkeys(names))
         return (inlined("outs", ["j", *names], [*lines, *stores]),
-                [loop("outs", "0", self.columns, names, masked=not all(
+                [loop("outs", "0", self.length, names, masked=not all(
                     map(is_cheap, functions.values())))])
 
     def _row_outs(self) -> tuple[list[str], list[str]]:
@@ -323,7 +339,7 @@ class RowText:
         functions = fold.functions(element, ["e0"], names, out.function.results)
         p = self.partial[k]
         total = sum_text(dtype, f"{p}[u]", f"{fold.top[0]}[0]")
-        return fold, functions, [*fold.whole(self.columns, names), f"{p}[u] = {total}"]
+        return fold, functions, [*fold.whole(self.length, names), f"{p}[u] = {total}"]
 
     # Sums over rows ----------------------------------------------------------------
 
@@ -367,9 +383,9 @@ class StackedRowText(RowText):
     on_stack: ClassVar[bool] = True
 
 
-def sum_text(dtype: np.dtype, a: str, b: str) -> str:
-    """The text of ``a + b`` in `dtype`."""
-    return f"{short(dtype)}({a} + {b})"
+def state_names(tag: str, stage: TypedStage) -> list[str]:
+    """Names of the parts of a stage's folded state."""
+    return [f"{tag}_s{i}" for i in range(len(stage.state))]
 
 
 def _add(k: int, out: TypedOut) -> str:

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from nbfused import ops
+from nbfused.backend import Signature
 from nbfused.config import config
 from nbfused.cpu import row
 from nbfused.cpu.row_across import LANES, NARROW
+from nbfused.scalar.language.names import log
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import COMBINES, Out, Row, Stage
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_row
 from tests.cpu.test_row import FULL, SOFTMAX, full, normal, softmax
 from tests.variants import sampled, sampled_together
@@ -24,6 +29,7 @@ def across(monkeypatch):
     monkeypatch.setattr(row.RowLauncher, "_along", None)
     monkeypatch.setattr(row.RowLauncher, "in_short_rows", lambda self, call: None)
     monkeypatch.setattr(row, "_FEW_BYTES", 8*NARROW)
+    monkeypatch.setattr(row, "_FEW_BYTES_WIDE", (8*NARROW, 8*NARROW))
 
 
 @pytest.mark.parametrize(("shape", "dtype"), sampled_together(
@@ -104,3 +110,33 @@ def test_few_rows_are_not_computed_across(monkeypatch):
     monkeypatch.setattr(row.RowLauncher, "_across", None)
     run_row(SOFTMAX, normal((7, 4)))
     run_row(SOFTMAX, normal((100, 200)))
+
+
+LABELLED = Row("labelled", ("x", "label"), ("element", "row"), (
+    *SOFTMAX.stages,
+    Stage(("t",), parse(lambda x, label, index: x if index == label else 0.0),
+          COMBINES["sum"], identity())),
+    (Out("row", parse(lambda t, m, s: t - m - log(s))),))
+
+
+@pytest.mark.parametrize(("wide", "few"), [(False, (24, 12, 24)), (True, (48, 28, 28))])
+def test_how_many_columns_are_few(monkeypatch, wide, few):
+    """Costly float32, with labels of 64 bits, and float64; cheap float32."""
+    monkeypatch.setattr(row, "has_wide_vectors", lambda: wide)
+    cheap = Row("cheap", ("x",), ("element",), (Stage(
+        ("s",), parse(lambda x: x), COMBINES["sum"], identity()),),
+        (Out("element", parse(lambda x, s: x - s)),))
+    found = []
+    for spec, dtypes in ((LABELLED, "f4 i8"), (LABELLED, "f8 i8"), (cheap, "f4")):
+        inputs = tuple(map(np.dtype, dtypes.split()))
+        outputs = spec.result_types(inputs)
+        found.append(row.RowLauncher(spec.typed(inputs), Signature(
+            inputs, outputs, (1, 1), ("1",)*(len(inputs) + len(outputs))))._few)
+    assert tuple(found) == few
+
+
+@pytest.mark.parametrize("columns", [20, 28, 40, 48])
+def test_rows_with_labels(columns):
+    x, labels = normal((300, columns), "f4"), np.arange(300) % columns
+    wanted = np.log(softmax(x)[np.arange(300), labels])
+    assert np.abs(run_row(LABELLED, x, labels) - wanted).max() <= 2e-6

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -62,7 +65,7 @@ def test_strided_columns_are_copied_once(monkeypatch, columns, step, copied):
     assert ["x1_at = address(x1_copy)" in text for text in texts] == [copied]
 
 
-@pytest.mark.parametrize("columns", [33, 40, 257, 4095, 4096, 4097])
+@pytest.mark.parametrize("columns", [33, 40, 257, 4095, 4096, 4097, 9001])
 @pytest.mark.parametrize("step", [2, -3])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_strided_rows_are_as_good_as_others(columns, step, dtype):
@@ -87,7 +90,7 @@ def test_strided_rows_are_as_good_as_others(columns, step, dtype):
 
 
 @pytest.mark.parametrize(("columns", "step", "copied"), [
-    (300, 2, True), (300, 1, False), (5000, 2, False)])
+    (300, 2, True), (300, 1, False), (5000, 2, True)])
 def test_strided_rows_are_copied_where_they_are_read_again(monkeypatch, columns, step,
                                                            copied):
     texts = []
@@ -116,3 +119,28 @@ def test_strided_rows_are_copied_where_they_are_read_again(monkeypatch, columns,
     found = ["address(x0_copy)" in text for text in texts]
     assert found == [copied, False][:len(texts)]
     assert found
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("columns", [2, 15, 16, 17, 63, 64, 65, 130])
+def test_every_second_element_is_copied_and_nothing_beyond_the_last(columns, dtype):
+    """A page that nobody may read begins where the rows end."""
+    size, dtype, protect = 2*mmap.PAGESIZE, np.dtype(dtype), ctypes.CDLL(None).mprotect
+    room = mmap.mmap(-1, 2*size)
+    end = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(room)) + size)
+    assert protect(end, size, mmap.PROT_READ & mmap.PROT_WRITE) == 0
+    numbers = np.frombuffer(room, dtype, size // dtype.itemsize)
+    numbers[:] = np.arange(numbers.size) % 99
+    x = numbers[1::2][-3*columns:].reshape(3, columns)
+
+    @nf.row
+    def below(x):
+        @nf.stage("max")
+        def top(x):
+            return x
+
+        return x - top
+
+    wide = x.astype(float)
+    np.testing.assert_array_equal(below(x), wide - wide.max(1, keepdims=True))
+    assert protect(end, size, mmap.PROT_READ | mmap.PROT_WRITE) == 0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.config import config
 from nbfused.cpu import map as maps
 from nbfused.errors import InplaceModificationError
 from tests.variants import sampled
@@ -26,7 +27,8 @@ def table_of(rows, columns, dtype, transposed=False):
 def test_rows_are_those_of_numpy(columns, dtype, count):
     x = table_of(700, columns, dtype)
     rows = RNG.integers(-700, 700, count)
-    for table in (x, x[::3], np.asfortranarray(x)):
+    for table in (x, x[::3], np.asfortranarray(x), x[::-1, ::-1],
+                  np.repeat(x, 2, 1)[:, ::2], np.broadcast_to(x[:, :1], x.shape)):
         places = rows % len(table)
         np.testing.assert_array_equal(nf.ops.take(table, places), table[places])
 
@@ -58,6 +60,17 @@ def test_short_rows_are_written_out(monkeypatch):
     gathers = [t for t in texts if "gather" in t]
     assert len(gathers) == 2
     assert all("n1 == 3" in text for text in gathers)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_rows_of_a_table_in_columns(threads):
+    """Pieces of several threads, and an index beyond the table's end."""
+    x, rows = table_of(5000, 3, "float32", transposed=True).T, RNG.integers(
+        -5000, 5000, 60_001)
+    with config.override(num_threads=threads):
+        np.testing.assert_array_equal(nf.ops.take(x, rows, axis=0), x[rows])
+    with pytest.raises(IndexError):
+        nf.ops.take(x, np.append(rows, 5000), axis=0)
 
 
 def test_a_result_is_stored_where_it_is_wanted(monkeypatch):

@@ -6,12 +6,13 @@ the polynomial for erfc of float32 is a fit to its values (mpmath), 0.34 units a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...support.records import record
 from .exponentials import at_least, exp, expm1_of_rest, reduce_range, scale
-from .formats import DOUBLE, constant, format_of, horner, product
-from .number import Number, fma, select
+from .formats import DOUBLE, SINGLE, constant, format_of, horner, product
+from .number import Number, bits, fma, real, select
 
 __all__ = ["erf", "erfc", "erfc_of_half"]
 
@@ -62,6 +63,13 @@ _LOG_ERFC = (
     -0.10274664223567015, -0.6366287038343046, -1.1283772823790426,
     -1.8438671769672282e-07)
 
+#: P and R of `_normal_tail`, within 7e-9 up to `_LAST_TAIL`, where the tail is 0.  Of
+#: multiples of both, where they are near a power of two decides how they are rounded.
+_NORMAL_TAIL = (
+    (0.00631288905, 0.0621391721, 0.279632658, 0.667710245, 0.75999999),
+    (0.00159905921, 0.015745379, 0.0786373839, 0.248505577, 0.514102817, 0.75999999))
+_LAST_TAIL, _TAIL_UP = 15.0, 64
+
 
 def erf(x: Number) -> Number:
     """The error function."""
@@ -97,8 +105,32 @@ def erfc_of_half(x: Number) -> Number:
     The tail is ``exp(-x*x/2)`` times what varies little.  Of a rounded argument it
     would be ``x*x`` times as wrong as that.
     """
+    if format_of(x) is SINGLE:
+        tail = _normal_tail(x.abs())
+        return select(x < 0.0, tail, 2.0 - tail)
     square, lacking = product(x, x)
-    return _erfc(x*-_HALF_ROOT, _coefficients(x), square*0.5, lacking*0.5)
+    return _erfc(x*-_HALF_ROOT, _DOUBLES, square*0.5, lacking*0.5)
+
+
+def _normal_tail(a: Number) -> Number:
+    """``erfc(a/sqrt(2))`` of a positive float32, as ``exp(-a*a/2)*P(a)/Q(a)``.
+
+    ``Q = a*P + R``, so that most of what is wrong with P cancels; all coefficients are
+    positive.  The exponential is made 2**64 times as large, which is taken back in the
+    end: nothing has to be chosen where the tail is subnormal.
+    """
+    form, a = SINGLE, select(a > _LAST_TAIL, _LAST_TAIL, a)
+    square, lacking = product(a, a)
+    nearest = form.round + (form.bias + _TAIL_UP)  # in the last bits: an exponent
+    shifted = fma(square, constant(a, -0.5*math.log2(math.e)), nearest)
+    negative = nearest - shifted
+    r = fma(negative, constant(a, form.ln2[0]), square*-0.5)
+    r = fma(negative, constant(a, form.ln2[1]), r)
+    y = expm1_of_rest(fma(lacking, constant(a, -0.5), r))
+    p = horner(_NORMAL_TAIL[0], a)
+    q = fma(a, p, horner(_NORMAL_TAIL[1], a))
+    power = real(bits(shifted) << form.mantissa)
+    return fma(p, y, p)/q*power*2.0**-_TAIL_UP
 
 
 def _coefficients(x: Number) -> _Coefficients:

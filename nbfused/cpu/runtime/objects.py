@@ -76,6 +76,11 @@ def _has(feature: str) -> bool:
         "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys()
 
 
+def has_wide_vectors() -> bool:
+    """Whether the processor, for which code is generated, has vectors of 64 bytes."""
+    return "+avx512f" in host()[1].split(",")
+
+
 def machine() -> Any:
     """An LLVM target machine for this processor."""
     name, features = host()

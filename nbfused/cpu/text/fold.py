@@ -17,11 +17,12 @@ import numpy as np
 from ...scalar.ir.nodes import Let, Literal
 from ...scalar.printing.numba import cast, decode, encode, literal, statements
 from ...scalar.typing.types import Typed, compute_dtype
+from ...support.dtypes import short
 from .function_names import CALLS
 from .lines import indented, inlined, local, loop, packed
 from .reuse import is_cheap, is_straight
 
-__all__ = ["FIRST", "FIRST_LANE", "Fold", "merged"]
+__all__ = ["FIRST", "FIRST_LANE", "Fold", "merged", "sum_text"]
 
 #: Vectors of lanes: with 2 sums wait for one another, with 8 there are too few
 #: registers and masks.  benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
@@ -45,6 +46,11 @@ _ALONG = f"{FIRST_LANE} + l"
 #: Elements that a lane combines before its state goes to the second level; not
 #: measured.
 _GROUP = 32
+
+
+def sum_text(dtype: np.dtype, a: str, b: str) -> str:
+    """The text of ``a + b`` in `dtype`."""
+    return f"{short(dtype)}({a} + {b})"
 
 
 def merged(merge: Typed, state: Sequence[np.dtype], values: Sequence[str],

@@ -17,8 +17,11 @@ from ...support.dtypes import short
 from ...support.records import record
 from ..runtime.native import Arguments, Fill
 
-__all__ = ["INT64", "Frame", "Inside", "Operand", "Scalar", "Window", "offset",
-           "sides", "stretch"]
+__all__ = ["INT64", "SECOND", "Frame", "Inside", "Operand", "Scalar", "Window",
+           "offset", "sides", "stretch", "with_seconds"]
+
+#: The code of an input of which every second element is one, that a kernel copies.
+SECOND = "2"
 
 INT64, _U64 = np.dtype(np.int64), np.dtype(np.uint64)
 _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
@@ -119,6 +122,14 @@ class Operand:
                     f"if low{self.box} < high{self.box}:", f"    {value}"]
         return lines
 
+    def copied(self, to: str, count: str) -> list[str]:
+        """Lines that copy elements from where its pointer is."""
+        step, size = self.strides[-1], self.dtype.itemsize
+        return [f"if {step} == 2:", f"    copy_every_second(address({to}), "
+                f"address({self.name}), {count}, {size})", "else:", "    at = 0",
+                f"    for l in range({count}):", f"        {to}[l] = {self.name}[at]",
+                f"        at += {step}"]
+
     @property
     def zero(self) -> str:
         """Text of the value of a window outside of its box."""
@@ -182,6 +193,13 @@ class Inside:
     def value(self, dtype: np.dtype) -> str:
         """The truth, for element ``j``."""
         return cast(_BOOL, dtype, inside(self.box, "j"))
+
+
+def with_seconds(codes: Sequence[str], strides: Sequence[Sequence[int]], inputs: int,
+                 ) -> tuple[str, ...]:
+    """Codes of arrays, `SECOND` for inputs of which every second element is read."""
+    return tuple([SECOND if code == "s" and k < inputs and own[-1] == 2 else code
+                  for k, (code, own) in enumerate(zip(codes, strides, strict=True))])
 
 
 def stretch(box: int) -> tuple[str, str]:

@@ -97,6 +97,54 @@ def copy_bytes(typing: Any, target: Any, source: Any, size: Any, widest: Any) ->
     return types.void(types.int64, types.int64, types.int64, widest), codegen
 
 
+#: Bytes that `copy_every_second` stores at once, from the most to an element.
+_STORED = (64, 16)
+
+
+@intrinsic(prefer_literal=True)
+def copy_every_second(typing: Any, target: Any, source: Any, count: Any, size: Any,
+                      ) -> Any:
+    """Copy every second of some elements of `size` bytes to contiguous memory.
+
+    LLVM would load them one by one, as it must not read beyond the last one.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        to, origin, count = values[:3]
+        itemsize, begin = size.literal_value, _I64(0)
+        for width in (*_STORED, itemsize):
+            lanes = max(width // itemsize, 1)
+            rest = builder.sub(count, begin)
+            more = _I64(int(lanes > 1))  # one element beyond a vector is read
+            blocks = builder.sdiv(builder.sub(rest, more), _I64(lanes))
+            end = builder.add(begin, builder.mul(blocks, _I64(lanes)))
+            with cgutils.for_range_slice(builder, begin, end, _I64(lanes),
+                                         inc=True) as (at, _):
+                _move_even(builder, to, origin, at, lanes, itemsize)
+            begin = end
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, size), codegen
+
+
+def _move_even(builder: Any, to: Any, origin: Any, at: Any, lanes: int,
+               itemsize: int) -> None:
+    """Move every second of ``2*lanes`` elements."""
+    element = ir.IntType(8*itemsize)
+    read = builder.add(origin, builder.mul(at, _I64(2*itemsize)))
+    place = builder.add(to, builder.mul(at, _I64(itemsize)))
+    if lanes == 1:
+        value = builder.load(builder.inttoptr(read, element.as_pointer()))
+        builder.store(value, builder.inttoptr(place, element.as_pointer()))
+        return
+    both = builder.load(builder.inttoptr(read, ir.VectorType(
+        element, 2*lanes).as_pointer()), align=itemsize)
+    even = ir.Constant(ir.VectorType(_I32, lanes), [2*k for k in range(lanes)])
+    value = builder.shuffle_vector(both, both, even)
+    builder.store(value, builder.inttoptr(place, ir.VectorType(
+        element, lanes).as_pointer()), align=itemsize)
+
+
 @intrinsic
 def prefetch(typing: Any, place: Any) -> Any:
     """Fetch the cache line of an address, which may be any."""
@@ -146,5 +194,6 @@ def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 STREAMS: dict[str, Any] = {"stream": stream, "order_stores": order_stores,
-                           "copy_bytes": copy_bytes, "prefetch": prefetch,
+                           "copy_bytes": copy_bytes,
+                           "copy_every_second": copy_every_second, "prefetch": prefetch,
                            "address": address, "enter": enter}
