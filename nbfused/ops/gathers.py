@@ -110,6 +110,8 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = 0, *,
     >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
     array([30., 10., 30.])
     """
+    if type(x) is type(indices) is Variable and type(indices.data) is np.ndarray:
+        indices = indices.data  # integers, of which nothing is recorded
     calls = _repeated("take", axis) if out is None and type(axis) is int else None
     if calls and not keywords:
         made = calls.function(x, indices)

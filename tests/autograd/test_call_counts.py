@@ -116,9 +116,9 @@ def test_a_view_between_two_maps(view):
     (ops.sum, 60), (lambda x: ops.mean(x*x), 80), (lambda x: x + ROW, 25),
     (lambda x: ops.concatenate([x, x*2], axis=1), 75), (ops.transpose, 45),
     (lambda x: ops.clip(x, -1, 1), 40), (lambda x: ops.where(x.data > 0, x, 0), 25),
-    (lambda x: x**3, 40)], ids=[
+    (lambda x: x**3, 40), (lambda x: ops.take(x, nf.Variable(LABELS)), 45)], ids=[
         "loss", "mean of squares", "beside an array", "concatenate", "transpose",
-        "clip", "where", "cube"])
+        "clip", "where", "cube", "take by a Variable"])
 def test_calls_of_small_programs(function, most):
     """As they are written: integers, no cotangent for a loss."""
     (x,) = [nf.Variable(a, requires_grad=True) for a in arrays([(16, 32)])]
