@@ -351,3 +351,15 @@ def test_which_factors_are_packed():
     assert not packed(4, 1000, 1000, 1000, 1, 1, 1000)
     assert not packed(1000, 4, 1000, 1000, 1, 1000, 1)
     assert not packed(100, 100, 1 << 20, 1 << 20, 1, 1, 100)
+
+
+@pytest.mark.parametrize(("count", "m", "k", "n"), [
+    (3, 26, 25, 102), (4, 2, 1, 4), (2, 265, 90, 35), (5, 108, 377, 1)])
+def test_sums_over_two_loops_that_are_not_one(count, m, k, n):
+    """A factor that is copied is of float32: there are no pairs to multiply."""
+    a = integers(k, m, count).astype(BF16).transpose(2, 1, 0)  # the batch innermost
+    w, cotangent = integers(k, n).astype(BF16), integers(count, m, n).astype(BF16)
+    shared = nf.Variable(w, requires_grad=True)
+    nf.ops.matmul(a, shared).backward(cotangent)
+    wanted = np.einsum("bmk,bmn->kn", a.astype("f8"), cotangent.astype("f8"))
+    assert np.array_equal(shared.grad.astype("f8"), wanted.astype(BF16).astype("f8"))

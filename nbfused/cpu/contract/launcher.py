@@ -183,7 +183,8 @@ class _Product:
         factors = self._factors(call, sides, count)
         dtypes = [factor.dtype if side.pack is None else self.accumulator
                   for factor, side in zip(self.factors, sides, strict=True)]
-        way = way_of(factors, self.swapped, self.paired)
+        lie = all(side.pack is None for side in sides)
+        way = way_of(factors, self.swapped, self.paired and lie)
         if way is None:
             return None
         order = [*range(self.batch), *((columns, rows) if way.swapped else
