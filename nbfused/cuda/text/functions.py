@@ -74,17 +74,21 @@ def function_of(statements: Sequence[str], results: Sequence[str],
     -------
     tuple or None
         None of statements that are not known here: memory and barriers of threads,
-        printed text, loops over ranges.
+        printed text, loops over ranges, or beside others what they set and read before.
     """
     if any(_ELSEWHERE.search(line) for line in statements):
         return None
-    names = _Names({name for line in statements for name in _targets(line)})
+    stored = {name for line in statements for name in _targets(line)}
+    names = _Names(stored)
     body = [names.line(line) for line in statements]
+    if any(map(_LOOP.match, statements)) and not stored.isdisjoint(names.read):
+        return None  # what a loop reads may be what it has set itself
     if results:
         body.append("return " + ", ".join(names.own[name] for name in results))
     return Function(tuple(names.read.values()), tuple(body)), tuple(names.read)
 
 
+_LOOP = re.compile(r" *while ")
 _ELSEWHERE = re.compile(r"\bcuda\.|[\"']|^ *for ")
 #: ``a, b = …`` and ``a += …``, with the indentation; a store to memory.
 _ASSIGNED = re.compile(r"( *)(\w+(?:, \w+)*,?) (\W{0,2})= (.*)")

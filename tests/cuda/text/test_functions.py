@@ -55,6 +55,15 @@ def test_stores_reach_the_memory_of_the_caller():
     assert memory == [0, 3]
 
 
+def test_sums_of_loops_stay_where_they_are():
+    """The second turn reads what the first has set, under another name."""
+    loop = ["k = 0", "while k < n:", "    s = s + k", "    k += 1"]
+    assert function_of(loop, ["s"]) is None
+    function, given = function_of(["s = 0", *loop], ["s"])
+    assert given == ("n",)
+    assert run(function, [4]) == 6
+
+
 @pytest.mark.parametrize("line", [
     "s = cuda.shared.array(4, f32)", "cuda.syncthreads()", "printf('%d', x)",
     "for k in range(3):"])
