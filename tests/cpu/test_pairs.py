@@ -98,6 +98,16 @@ def check(got, a, b, wanted):
     assert np.all(np.abs(got.astype("f8") - wanted) <= far)
 
 
+def check_bits(a, b, monkeypatch):
+    """The same, whatever the number of threads and the size of blocks."""
+    found = []
+    for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14), (3, 1)):
+        monkeypatch.setattr("nbfused.cpu.contract.gemm._BLOCK_BYTES", block)
+        with config.override(num_threads=threads):
+            found.append(run_contract(PLAIN, a, b, dtypes=[np.float32]))
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize(("left", "right"), sampled_together(
     product(LAYOUTS, LAYOUTS), *zip(LAYOUTS, reversed(LAYOUTS), strict=True),
@@ -160,12 +170,7 @@ def test_not_a_number_stays_where_it_is(way):
 def test_the_number_of_threads_changes_no_bit(way, extents, monkeypatch):
     m, k, n = extents
     a, b = numbers(m, k), numbers(k, n)
-    found = []
-    for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14), (3, 1)):
-        monkeypatch.setattr("nbfused.cpu.contract.gemm._BLOCK_BYTES", block)
-        with config.override(num_threads=threads):
-            found.append(run_contract(PLAIN, a, b, dtypes=[np.float32]))
-    assert all(np.array_equal(found[0], other) for other in found)
+    check_bits(a, b, monkeypatch)
 
 
 def test_columns_in_several_parts(monkeypatch):
@@ -209,12 +214,7 @@ def test_wide_products(wide, sizes):
 def test_wide_products_are_the_same_bits(wide, monkeypatch):
     """As those of one thread, which are cut into rows."""
     a, b = numbers(60, 3001), numbers(3001, 700)
-    found = []
-    for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14), (3, 1)):
-        monkeypatch.setattr("nbfused.cpu.contract.gemm._BLOCK_BYTES", block)
-        with config.override(num_threads=threads):
-            found.append(run_contract(PLAIN, a, b, dtypes=[np.float32]))
-    assert all(np.array_equal(found[0], other) for other in found)
+    check_bits(a, b, monkeypatch)
     assert {name for name, _ in wide} == {"bind_columns", "bind_product"}
 
 

@@ -73,8 +73,8 @@ def function_of(statements: Sequence[str], results: Sequence[str],
     Returns
     -------
     tuple or None
-        None of statements that are not known here: memory and barriers of threads,
-        printed text, loops over ranges, or beside others what they set and read before.
+        None of statements that have to stay: shared memory, barriers, printed text,
+        ``for`` loops, and ``while`` loops beside a name that was set before all of them.
     """
     if any(_ELSEWHERE.search(line) for line in statements):
         return None
