@@ -74,7 +74,7 @@ def function_of(statements: Sequence[str], results: Sequence[str],
     -------
     tuple or None
         None of statements that have to stay: shared memory, barriers, printed text,
-        ``for`` loops, and ``while`` loops beside a name that was set before all of them.
+        ``for`` loops, and ``while`` loops beside a name that was set before.
     """
     if any(_ELSEWHERE.search(line) for line in statements):
         return None
