@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..scalar.ir.nodes import EFFECTS, Block, Let, read, walk
+from ..scalar.typing.row_loads import row_loads
 from ..scalar.typing.types import Typed
 from ..support.records import record
 from .text.divisions import Divided
 from .text.elements import Computed, Elements
 from .text.lines import indented, inlined, loop
-from .text.operands import INT64, Frame, Operand, offset
+from .text.operands import Frame, Operand, offset
 
 __all__ = ["RowCopy", "copy_loops", "row_copy"]
 
@@ -208,58 +208,23 @@ def copy_loops(copy: RowCopy, frame: Frame, bound: Sequence[str],
 
 def row_copy(divided: Divided, elements: Elements, output: Operand) -> RowCopy | None:
     """The copy that all rows of a Map are; None of other Maps."""
-    load = _load_of(divided.typed)
-    if load is None or output.code != "1":
+    slots = elements.table.items()
+    index, starts = ([p for p, slot in slots if _is_named(slot, name)]
+                     for name in ("index", "multiple"))
+    found = row_loads(divided.typed, index, starts, [
+        p for p, slot in slots
+        if p in index or (isinstance(slot, Operand) and slot.code != "0")])
+    if found is None or found.copied is None or not found.loads[0].rank or \
+            output.code != "1":
         return None
-    found = _row_of(divided.typed, elements, load)
-    table = elements.table[str(load.args[0])]
-    if found is None or not isinstance(table, Operand) or table.dtype != output.dtype:
+    table, start = elements.table[found.copied], elements.table[found.loads[0].start]
+    if not isinstance(table, Operand) or table.dtype != output.dtype:
         return None
-    divisor = divided.divisors[int(found[1].removeprefix("multiple"))]
-    return RowCopy(elements, *found, divisor, table, output)
-
-
-def _load_of(typed: Typed) -> Let | None:
-    """The load whose result is that of the function, which does nothing else."""
-    body = typed.function.body
-    accesses = [s for s in walk(body) if isinstance(s, Let) and (
-        s.op == "load" or s.op in EFFECTS)]
-    last = body.statements[-1] if body.statements else None
-    return last if isinstance(last, Let) and accesses == [last] and \
-        body.yields == last.results and len(last.args) > 2 else None
-
-
-def _row_of(typed: Typed, elements: Elements, load: Let) -> tuple[Typed, str] | None:
-    """The function of a load's row, and the name of the index that it begins at.
-
-    None if its elements do not follow one another, or not all of them are of one row.
-    """
-    function, column = typed.function, load.args[-1]
-    before = function.body.statements[:-1]
-    steps = [s for s in before if isinstance(s, Let) and s.results == (column,)]
-    if len(steps) != 1 or steps[0].op != "sub":
-        return None
-    index, start = (elements.table.get(str(a)) for a in steps[0].args)
-    if not _is_named(index, "index") or not _is_named(start, "multiple"):
-        return None
-    block = Block(tuple([s for s in before if s is not steps[0]]), load.args[1:-1])
-    names = read(block)
-    if column in names or any(p in names and _moves(elements, p)
-                              for p in function.params) or any(
-            typed.dtypes.get(str(a)) != INT64 for a in load.args[1:]):
-        return None
-    params = tuple([p for p in function.params if p in names])
-    made = replace(function, params=params, body=block)
     assert isinstance(start, Computed)
-    return replace(typed, function=made, results=(INT64,)*len(block.yields)), start.name
+    divisor = divided.divisors[int(start.name.removeprefix("multiple"))]
+    return RowCopy(elements, found.places, start.name, divisor, table, output)
 
 
 def _is_named(slot: object, name: str) -> bool:
     """Whether a slot is the index, or the multiple of a divisor."""
     return isinstance(slot, Computed) and slot.name.rstrip("0123456789") == name
-
-
-def _moves(elements: Elements, parameter: str) -> bool:
-    """Whether a parameter has another value for the next element of a row."""
-    slot = elements.table[parameter]
-    return _is_named(slot, "index") or (isinstance(slot, Operand) and slot.code != "0")

@@ -30,6 +30,8 @@ class MapLayout:
         The outputs that the function returns; the others are scattered to.
     loaded
         The inputs of which the function takes an element, by its parameter.
+    raws
+        Those that it indexes itself, by their parameters.
     looped
         The operands that have a place in the loops.
     unit
@@ -53,6 +55,8 @@ class MapLayout:
         given = [pair for pair in params if pair[1] in ("element", "raw", "window")]
         self.loaded = [(p, o) for (p, kind), o in zip(given, self.inputs, strict=True)
                        if kind != "raw"]
+        self.raws = {p: o for (p, kind), o in zip(given, self.inputs, strict=True)
+                     if kind == "raw"}
         self.results = self.outputs[:len(typed.function.results)]
         self.looped = [o for o in self.operands if not o.code.startswith("r")]
         self.unit = [o for o in self.looped if o.code == "1"]

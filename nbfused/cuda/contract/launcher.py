@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from ...backend import Call, Launcher, Signature, Start
 from ...specs import Contract, TypedContract
+from ..map.repeats import Repeats
 from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from .calls import engine_of
@@ -51,6 +52,9 @@ UNEVEN, WAITING = 16, 24
 #: Bytes that a device moves in a cycle where factors are packed and multiplied, and
 #: cycles of a launch more: benchmarks/notes/products.md#rows-that-begin-anywhere.
 MOVED, LAUNCH = 1700, 5000
+#: Multiply-adds, and rows, columns or products that are the same, from which one of
+#: these is computed and copied: benchmarks/notes/memory.md#inputs-that-repeat.
+REPEATS = 1 << 28, 2
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -239,5 +243,6 @@ def _one_loop_of_rows(signature: Signature) -> Signature:
 
 def build_contract(spec: Contract, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
-    return ContractLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
-                            signature)
+    launcher = ContractLauncher(
+        spec.name, spec.typed(signature.inputs, signature.outputs), signature)
+    return Repeats(launcher, signature, sum(signature.ranks[:3]), *REPEATS)

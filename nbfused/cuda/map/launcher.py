@@ -17,6 +17,7 @@ from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
 from .dense import Dense, DenseText, dense_in
 from .gathers import gathers
+from .row_gathers import RowGather, RowGathersText, row_gather, row_loads_in
 from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
@@ -52,6 +53,9 @@ class MapLauncher:
         self._columns: dict[SideBySide, ColumnsText] = {}
         self._dense: dict[Dense, DenseText] = {}
         self._without = divided(typed)
+        self._row_loads = None if self._without is None else row_loads_in(
+            self._general, self._without)
+        self._gathers: dict[RowGather, RowGathersText] = {}
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH
         self._windows: dict[int, WindowText] = {}
@@ -122,7 +126,14 @@ class MapLauncher:
         return len(call.shape) > 1 and is_near(call, self._general.looped)
 
     def _rows(self, call: Call) -> RowsText:
-        """The kernel by rows."""
+        """The kernel by rows, of those that are read by wide accesses if it can be."""
+        if self._without is not None and self._row_loads is not None:
+            shares = row_gather(self._general, self._row_loads, call)
+            if shares is not None:
+                if shares not in self._gathers:
+                    self._gathers[shares] = RowGathersText(
+                        *self._of, self._without, self._row_loads, shares)
+                return self._gathers[shares]
         columns = call.shape[-1]
         share = shared_by(columns)
         if share not in self._by_rows:

@@ -17,7 +17,7 @@ from ...scalar.ir.nodes import Let, Statement
 from ...scalar.typing.divisions import Divided, divide_outside, divides_whole
 from ...scalar.typing.types import Typed
 from ...specs import TypedMap
-from ..text.source import Source, decoded, encoded, evaluate, offsets
+from ..text.source import Source, decoded, offsets
 from .text import MapText
 
 __all__ = ["LONG", "RowsText", "divided", "shared_by"]
@@ -105,39 +105,46 @@ class RowsText(MapText):
             if self._without is None:
                 self._columns(out, self.typed.function)
                 return
-            self._quotients(out, self._without)
-            with out.block(f"if {' and '.join(self._inside)}:"):
+            out(f"begin = row*{last}")
+            inside, self._given = self._quotients(out, self._without)
+            with out.block(f"if {inside}:"):
                 self._columns(out, self._without.typed)
             with out.block("else:"):
-                self._one_by_one(out)
+                self._one_by_one(
+                    out, "first", f"min(first + {self._lanes*self._each}, most + 1)")
 
-    def _starts(self, out: Source) -> None:
-        """Name the beginning of the row in each operand."""
+    def _starts(self, out: Source, of: str = "") -> None:
+        """Name the beginning of the row, `of` a number, in each operand."""
         every = [replace(o, code="s") for o in self.looped]
-        found = offsets(out, "row", self.extents[:-1], every, 0, "r")
-        out(*(f"start{k} = {text}" for k, text in found.items()))
+        found = offsets(out, f"row{of}", self.extents[:-1], every, 0, f"r{of}")
+        out(*(f"start{of}{k} = {text}" for k, text in found.items()))
 
-    def _quotients(self, out: Source, without: Divided) -> None:
-        """Quotients and multiples of a row, right where all of `_inside` hold."""
+    def _quotients(self, out: Source, without: Divided, of: str = "",
+                   ) -> tuple[str, dict[str, str]]:
+        """Name quotients and multiples of the row that begins at ``begin``.
+
+        Returns when they are right, and the values of the function's parameters.
+        """
         last = self.extents[-1]
-        place = {d: k for k, d in enumerate(without.divisors)}
-        out(f"begin = row*{last}")
+        place = {d: f"{of}{k}" for k, d in enumerate(without.divisors)}
         for name, k in place.items():
             by = self.fixed[name]
-            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = row")
+            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = row{of}")
             with out.block(f"if by{k} != {last}:"):
                 out(f"quotient{k} = i64(0)")
-                with out.block(f"if begin >= by{k}:"):
-                    out(f"quotient{k} = divide(begin, by{k})")
+                with out.block(f"if begin{of} >= by{k}:"):
+                    out(f"quotient{k} = divide(begin{of}, by{k})")
             out(f"multiple{k} = quotient{k}*by{k}")
-        self._inside = [f"begin + {last} <= multiple{k} + by{k} and by{k} == "
-                        f"{self.fixed[name]}" for name, k in place.items()]
-        self._given = {p: f"quotient{place[d]}" for p, d in without.quotients.items()}
-        self._given |= {p: f"multiple{place[d]}" for p, d in without.multiples.items()}
+        inside = " and ".join(
+            f"begin{of} + {last} <= multiple{k} + by{k} and by{k} == "
+            f"{self.fixed[name]}" for name, k in place.items())
+        given = {p: f"quotient{place[d]}" for p, d in without.quotients.items()}
+        given |= {p: f"multiple{place[d]}" for p, d in without.multiples.items()}
+        return inside, given
 
-    def _one_by_one(self, out: Source) -> None:
-        """The lane's elements by the function as it is."""
-        out("j = first", f"stop = min(first + {self._lanes*self._each}, most + 1)")
+    def _one_by_one(self, out: Source, first: str, stop: str) -> None:
+        """The lane's elements of ``row`` by the function as it is."""
+        out(f"j = {first}", f"stop = {stop}")
         with out.block("while j < stop:"):
             loads = {param: f"{o.pointer}[{self._place(o.at, 'j')}]"
                      for param, o in self.loaded}
@@ -176,10 +183,5 @@ class RowsText(MapText):
         dtypes = {p: o.dtype for p, o in self.loaded}
         values = {p: decoded(dtypes[p], text) for p, text in loads.items()}
         index = f"(row*{self.extents[-1]} + c{k})"
-        arguments = {**self.fixed, **values, **self._given,
-                     **dict.fromkeys(self.indices, index)}
-        lines, names = evaluate(function, arguments, f"e{k}_", self.calls)
-        with out.repeated(names):
-            out(*lines)
-        return [encoded(d, o.dtype, n) for d, o, n in zip(
-            self.typed.function.results, self.results, names, strict=True)]
+        return self._printed(out, {**values, **self._given, **dict.fromkeys(
+            self.indices, index)}, f"e{k}_", function)

@@ -11,6 +11,7 @@ from ...backend import Call, Signature
 from ...gpu.map_layout import MapLayout
 from ...gpu.operands import ACCESS, Operand, kernel_name, width_of
 from ...scalar.printing.numba import Raw
+from ...scalar.typing.types import Typed
 from ...specs import TypedMap
 from ...support.dtypes import storage
 from ..runtime.compile import Kernel
@@ -151,8 +152,6 @@ class MapText(MapLayout):
     def _declare_arguments(self, out: Source) -> None:
         """Parameters of the function that are the same for every element."""
         function = self.typed.function
-        elements = dict(self.loaded).values()
-        raws = iter([o for o in self.inputs if o not in elements])
         scatters = iter(self.outputs[len(self.results):])
         self.fixed: dict[str, object] = {}
         self.indices: list[str] = []
@@ -169,7 +168,7 @@ class MapText(MapLayout):
             elif kind == "size":
                 self.fixed[param] = "size"
             elif kind not in ("element", "window"):
-                raw = next(raws if kind == "raw" else scatters)
+                raw = self.raws[param] if kind == "raw" else next(scatters)
                 strides = tuple(raw.stride(k) for k in range(int(raw.code[1:])))
                 self.fixed[param] = Raw(raw.pointer, strides, raw.dtype)
 
@@ -265,10 +264,10 @@ class MapText(MapLayout):
                 self.indices, index)}, f"{prefix}{k}_"))
         return stored
 
-    def _printed(self, out: Source, values: Mapping[str, str],
-                 prefix: str) -> list[str]:
-        """Print the function for one element; the texts of what it stores."""
-        function = self.typed.function
+    def _printed(self, out: Source, values: Mapping[str, str], prefix: str,
+                 function: Typed | None = None) -> list[str]:
+        """Print the function, or one like it, for an element; the stored texts."""
+        function = function or self.typed.function
         lines, names = evaluate(function, {**self.fixed, **values}, prefix, self.calls)
         with out.repeated(names):
             out(*lines)

@@ -21,6 +21,7 @@ from ...gpu.reduce_layout import WIDE, Cut, cut_for
 from ...specs import Reduce, TypedReduce
 from ...support.records import record
 from ..graphs.beside import MOST_BLOCKS
+from ..map.repeats import Repeats
 from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
@@ -53,6 +54,9 @@ POINTS, EACH = 1 << 15, (3, 8)
 BESIDE = 512
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
+#: Elements, and kept points that are the same, from which one of these is computed and
+#: copied: benchmarks/notes/memory.md#inputs-that-repeat.
+REPEATS = 1 << 21, 4
 
 
 @record(frozen=True)
@@ -368,4 +372,5 @@ def _whole_blocks(plan: Plan) -> bool:
 def build_reduce(spec: Reduce, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     typed = spec.typed(signature.inputs, signature.outputs)
-    return Bindable(ReduceLauncher(spec.name, typed, signature))
+    return Repeats(Bindable(ReduceLauncher(spec.name, typed, signature)), signature,
+                   signature.ranks[0], *REPEATS)

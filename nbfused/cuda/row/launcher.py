@@ -17,6 +17,7 @@ from ...backend import Call, Launcher, Signature
 from ...gpu.operands import ACCESS, all_arguments
 from ...gpu.programs import Programs
 from ...specs import Row, TypedRow
+from ..map.repeats import Repeats
 from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
@@ -58,6 +59,9 @@ ROWS_OF_CLUSTERS = 1
 #: results remains for who reads them next, which costs more where arrays are smaller:
 #: benchmarks/notes/rows.md#hints-of-rows.
 LARGE = 2
+#: Elements, and rows that are the same, from which one of them is computed and copied:
+#: benchmarks/notes/memory.md#inputs-that-repeat.
+REPEATS = 1 << 21, 4
 
 
 class RowLauncher:
@@ -209,4 +213,5 @@ class RowLauncher:
 def build_row(spec: Row, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     typed = spec.typed(signature.inputs, signature.outputs)
-    return Bindable(RowLauncher(spec.name, typed, signature))
+    return Repeats(Bindable(RowLauncher(spec.name, typed, signature)), signature,
+                   signature.ranks[0], *REPEATS)

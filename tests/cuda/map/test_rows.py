@@ -37,7 +37,7 @@ def test_a_gather_is_by_rows(shape, count):
     needs_compiler()
     (name,) = names_of(lambda: ops.take(np.zeros(shape, np.float32),
                                      np.zeros(count, np.int64)))
-    assert name.startswith("gather_rows_map_rows")
+    assert name.startswith("gather_rows_map_gathers")
 
 
 def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():

@@ -20,11 +20,13 @@ from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
 from tests.cuda.row import long_rows, split_rows
 from tests.cuda.simulation import simulated
+from tests.cuda.simulation.gathers import Gathers
 
 __all__ = ["PARTS", "Beyond"]
 
 #: The methods of `Beyond` that a command names.
-PARTS = ("reductions", "maps", "rows", "long", "split", "split_more", "products")
+PARTS = ("reductions", "maps", "rows", "long", "split", "split_more", "products",
+         "gathers", "repeats")
 
 
 def divided(index, x, by):
@@ -36,7 +38,7 @@ def residual(total, other, s, t):
     return total * s + other * t, total * total
 
 
-class Beyond:
+class Beyond(Gathers):
     """Calls of several blocks, chunks and whole accesses; notes what is wrong."""
 
     def __init__(self) -> None:

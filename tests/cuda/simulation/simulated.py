@@ -26,6 +26,7 @@ from nbfused.cuda.contract.general import launch as contract_general_launch
 from nbfused.cuda.contract.general.tile import Tile
 from nbfused.cuda.graphs import workspaces
 from nbfused.cuda.map import launcher as map_
+from nbfused.cuda.map import row_gathers
 from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
@@ -339,6 +340,7 @@ def simulate():
     workspaces.cu = lambda: SimpleNamespace(cuMemsetD8Async=_clear)
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     map_rows.THREADS = map_rows.LANES = THREADS
+    row_gathers.THREADS = row_gathers.LANES = THREADS
     map_rows.EACH, reduce.CHUNK = 2, 64
     row.TILE = row_tiled.TILE = THREADS
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS

@@ -32,7 +32,7 @@ def simulate(*arguments, program="simulate"):
 
 OPS = "softmax", "where", "swish", "argmax", "var", "linear", "take"
 PARTS = [("layer_norm", "sum"), ("maps", "reductions", "products"), ("rows",),
-         ("long",), ("split",), ("split_more",), OPS]
+         ("long",), ("split",), ("split_more",), ("gathers", "repeats"), OPS]
 
 
 @pytest.mark.parametrize("given", sampled(PARTS, PARTS[0]), ids="+".join)

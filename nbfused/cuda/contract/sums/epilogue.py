@@ -11,7 +11,7 @@ import numpy as np
 from ....backend import Call, Launcher, Signature
 from ....specs import TypedMap, TypedReduce
 from ....support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
-from ...map.launcher import MapLauncher
+from ...map.of_arrays import MapOfArrays
 from ...reduce.launcher import ReduceLauncher
 from ..text import ContractText
 
@@ -106,30 +106,16 @@ class EpilogueLauncher:
 
     def __init__(self, text: ContractText) -> None:
         self._text = text
-        self._launchers: dict[Signature, Launcher] = {}
+        function, kinds = text.typed.epilogue, ("element", *text.typed.kinds)
+        extras = iter(text.extras)
+        types = [next(extras).dtype if k == "element" else function.dtypes[p]
+                 for p, k in zip(function.function.params[1:], kinds[1:], strict=True)]
+        self._map = MapOfArrays(f"{text.name}_epilogue", TypedMap(function, kinds),
+                                (text.kept, *types))
 
     def __call__(self, call: Call, sums: int) -> None:
         """Launch on the stream of the product's call; `sums` is their address."""
-        text = self._text
-        operands = [(text.kept, sums, dense_strides(call.shape[:-1])), *(
-            (o.dtype, call.pointers[o.at], call.strides[o.at][:-1])
-            for o in text.others)]
-        group, moved = canonical(Group(
-            call.shape[:-1], tuple(s for _, _, s in operands), (1,)*len(operands)))
-        nest = flatten([group], [moved])
-        function, kinds = text.typed.epilogue, ("element", *text.typed.kinds)
-        extras = iter(text.extras)
-        types = tuple(next(extras).dtype if k == "element" else function.dtypes[p]
-                      for p, k in zip(function.function.params[1:], kinds[1:],
-                                      strict=True))
-        signature = Signature((text.kept, *types),
-                              tuple(np.dtype(o.dtype) for o in text.outputs),
-                              nest.ranks, tuple(stride_code(s[-1])
-                                                for s in nest.strides))
-        if signature not in self._launchers:
-            self._launchers[signature] = MapLauncher(
-                f"{text.name}_epilogue", TypedMap(function, kinds), signature)
-        self._launchers[signature](replace(
-            call, shape=nest.shape, strides=nest.strides, pointers=tuple(
-                p + at*d.itemsize for (d, p, _), at in zip(
-                    operands, nest.offsets, strict=True))))
+        self._map(call, call.shape[:-1], (
+            (self._text.kept, sums, dense_strides(call.shape[:-1])),
+            *((o.dtype, call.pointers[o.at], call.strides[o.at][:-1])
+              for o in self._text.others)))
