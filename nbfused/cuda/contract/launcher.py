@@ -52,9 +52,10 @@ UNEVEN, WAITING = 16, 24
 #: Bytes that a device moves in a cycle where factors are packed and multiplied, and
 #: cycles of a launch more: benchmarks/notes/products.md#rows-that-begin-anywhere.
 MOVED, LAUNCH = 1700, 5000
-#: Multiply-adds, and rows, columns or products that are the same, from which one of
-#: these is computed and copied: benchmarks/notes/memory.md#inputs-that-repeat.
-REPEATS = 1 << 28, 2
+#: Multiply-adds, without and with tensor cores, from which rows, columns or products
+#: that are the same are worth a copy instead: as
+#: benchmarks/notes/memory.md#inputs-that-repeat.
+REPEATS = 1 << 28, 1 << 33
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -117,16 +118,17 @@ class ContractLauncher:
             text.ranks[1:] == (1, 1, 1) and typed.accumulator.kind == "f"
             and set(typed.kinds) <= {"element", "scalar"})
         engine = engine_of(text)
-        self._tensor = engine is not None and engine.name in ("f16", "bf16", "tf32")
+        #: Whether tensor cores multiply.
+        self.tensor = engine is not None and engine.name in ("f16", "bf16", "tf32")
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
         narrow = self._narrow(call)
-        rung = None if narrow and not self._tensor else self._rungs.tma(call, where)
-        if self._tall.takes(call, self._tensor and rung is not None):
+        rung = None if narrow and not self.tensor else self._rungs.tma(call, where)
+        if self._tall.takes(call, self.tensor and rung is not None):
             return self._tall(call, where)
-        if self._vectors.takes(call) and not (rung and self._tensor):
+        if self._vectors.takes(call) and not (rung and self.tensor):
             return self._vectors(call, where)
         if self._could_split and self._few(rung, call, where):
             return self._general(call, where)
@@ -151,7 +153,7 @@ class ContractLauncher:
         described with its addresses, for each call.
         """
         tma = self._rungs.tma(call, device(call.device)) is not None
-        if tma and not self._tall.takes(call, self._tensor):
+        if tma and not self._tall.takes(call, self.tensor):
             return None
         return Bindable(self).bind(call)
 
@@ -162,7 +164,7 @@ class ContractLauncher:
         """
         *_, m, n, k = call.shape
         thin = min(m, n) <= NARROW and max(m, n) >= TALL
-        return k <= SHALLOW or (thin and not self._tensor)
+        return k <= SHALLOW or (thin and not self.tensor)
 
     def _uneven(self, call: Call, where: Device) -> bool:
         """Whether sums are short, and rows of a factor no whole accesses."""
@@ -245,4 +247,5 @@ def build_contract(spec: Contract, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     launcher = ContractLauncher(
         spec.name, spec.typed(signature.inputs, signature.outputs), signature)
-    return Repeats(launcher, signature, sum(signature.ranks[:3]), *REPEATS)
+    return Repeats(launcher, signature, sum(signature.ranks[:3]),
+                   REPEATS[launcher.tensor], 2)

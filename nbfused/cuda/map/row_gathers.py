@@ -28,7 +28,7 @@ __all__ = ["RowGather", "RowGathersText", "row_gather", "row_loads_in"]
 LANES, SECTOR, LINE = 128, 16, 128
 #: Accesses and bytes of a lane in a row at most; bytes of a lane up to which a group
 #: has more rows, and how many: benchmarks/notes/memory.md#gathers-of-rows.
-EACH, BYTES, FLIGHT, ROWS = 8, 64, 32, 4
+EACH, BYTES, FLIGHT, ROWS = 8, 64, 128, 4
 
 
 class RowGather(NamedTuple):

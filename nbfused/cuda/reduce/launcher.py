@@ -56,7 +56,7 @@ BESIDE = 512
 CHUNK = 4096
 #: Elements, and kept points that are the same, from which one of these is computed and
 #: copied: benchmarks/notes/memory.md#inputs-that-repeat.
-REPEATS = 1 << 21, 4
+REPEATS = 1 << 23, 8
 
 
 @record(frozen=True)

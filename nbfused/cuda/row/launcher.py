@@ -61,7 +61,7 @@ ROWS_OF_CLUSTERS = 1
 LARGE = 2
 #: Elements, and rows that are the same, from which one of them is computed and copied:
 #: benchmarks/notes/memory.md#inputs-that-repeat.
-REPEATS = 1 << 21, 4
+REPEATS = 1 << 23, 16
 
 
 class RowLauncher:

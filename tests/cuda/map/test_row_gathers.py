@@ -167,7 +167,7 @@ def test_a_function_of_rows(columns):
     i = np.broadcast_to(rng.integers(0, 5, (count, 1)), shape)
     for by in (columns, 2*columns, count*columns, 5, 10_000):
         own = rng.normal(size=(5, max(by, columns)))
-        given = [torch.from_numpy(a).cuda() for a in (own, i[:, :1], factor)]
+        given = [torch.from_numpy(a).cuda() for a in (own, i[:, :1].copy(), factor)]
         (found,) = apply(SCALED, [given[0], given[1].expand(shape), given[2], by])
         np.testing.assert_allclose(found.cpu(), own[i, flat % by]*factor + flat//by,
                                    rtol=1e-14)
