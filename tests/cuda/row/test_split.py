@@ -145,7 +145,7 @@ def test_kernels_of_split_rows_do_not_spill(what, dtype):
 
 
 def steps(function, kinds, types):
-    return split_steps(function.spec(kinds, -1).typed(types))[0]
+    return split_steps(function.spec(kinds, -1).typed(types)).steps
 
 
 def test_stages_that_need_nothing_of_one_another_are_one_reduction():

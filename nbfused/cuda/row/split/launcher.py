@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from math import prod
 
 import numpy as np
@@ -52,15 +53,17 @@ class SplitRow:
         inside = prod(rows[outside:])
         found = self._found(PLACES[prod(rows[:outside]) > 1, inside > 1])
         assert found is not None
-        steps, values = found
         numbers = dict(zip(self._text.scalars, call.scalars, strict=True))
         numbers |= {SIZE: call.shape[-1], AFTER: inside}
+        values = {n: d for n, d in found.values.items() if n not in found.saved}
         starts, total = _places(values, prod(rows))
-        with where.current(), where.workspace(total, call.stream) as base:
+        memory = where.workspace(total, call.stream) if total else nullcontext(0)
+        with where.current(), memory as base:
             arrays = self._launches.arrays(call)
             arrays |= {n: Place(d, base + starts[n], (*dense_strides(rows), 0))
                        for n, d in values.items()}
-            for step in steps:
+            arrays |= {n: arrays[k] for n, k in found.saved.items()}
+            for step in found.steps:
                 self._launches.launch(step, call, arrays, numbers, outside)
 
 

@@ -74,13 +74,28 @@ class Step:
     outputs: tuple[str | int, ...]
 
 
-#: Launches in order, and the dtypes of the values between them, by name.
-Steps = tuple[tuple[Step, ...], dict[str, np.dtype]]
+@record(frozen=True)
+class Steps:
+    """The launches of a row.
+
+    Attributes
+    ----------
+    steps
+        In order.
+    values
+        The dtypes of the values between them, by name.
+    saved
+        Numbers of the row's outputs in which some of these have their place.
+    """
+
+    steps: tuple[Step, ...]
+    values: dict[str, np.dtype]
+    saved: dict[str, int]
 
 
 def split_steps(row: TypedRow, place: tuple[str, ...] = (),
                 ) -> Steps | None:
-    """The launches for a row.
+    """Find the launches for a row.
 
     `place` is one of `PLACES`.  None for a row that cannot be had so: sums over rows
     that read the column's number, and stages that read no array.
@@ -97,7 +112,7 @@ def split_steps(row: TypedRow, place: tuple[str, ...] = (),
         steps += parts.outputs(kind)
     if not all(s.arrays for s in steps):
         return None
-    return tuple(steps), parts.values
+    return Steps(tuple(steps), parts.values, parts.saved)
 
 
 def _levels(row: TypedRow) -> tuple[list[list[int]], dict[int, Online]]:
@@ -136,6 +151,9 @@ class _Parts:
         self.numbers = [n for n, k in self.kinds.items() if k == "scalar"]
         #: What the row's values between the launches are kept as, by name.
         self.values: dict[str, np.dtype] = {}
+        #: The outputs that are some of these as they are: for a derivative, so that no
+        #: input shares their memory.
+        self.saved: dict[str, int] = {}
 
     def level(self, level: Sequence[int]) -> list[Step]:
         """A reduction, and a map where it cannot give the stages' values itself."""
@@ -235,7 +253,8 @@ class _Parts:
 
     def outputs(self, kind: str) -> list[Step]:
         """All outputs of one kind in one map, if there are any."""
-        outs = [k for k, o in enumerate(self.row.outs) if o.kind == kind]
+        outs = [k for k, o in enumerate(self.row.outs) if o.kind == kind
+                and not (o.saved and self._is_value(k))]
         if not outs:
             return []
         functions = [self.row.outs[k].function for k in outs]
@@ -259,6 +278,15 @@ class _Parts:
         loops = ("rows",) if kind == "row" else ("rows", "columns")
         return [Step(kind, loops, (), TypedMap(joined.typed(kind, results), kinds),
                      tuple(arrays), numbers, tuple(outs))]
+
+    def _is_value(self, number: int) -> bool:
+        """Give a value its place in an output that is the same; whether it has it."""
+        function = self.row.outs[number].function
+        (name,) = function.function.results
+        if function.function.body.statements or name not in self.values or \
+                self.values[name] != compute_dtype(function.results[0]):
+            return False
+        return self.saved.setdefault(str(name), number) == number
 
     def _wired(self, level: Sequence[int]) -> list[str]:
         """The names that the stages' last functions read besides their states."""
