@@ -9,6 +9,7 @@ import numpy as np
 import nbfused as nf
 from nbfused.autograd.tape import apply
 from nbfused.cuda.contract import launcher as contract
+from nbfused.cuda.contract.sums import vectors
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
 from nbfused.scalar.language.names import load
@@ -63,3 +64,12 @@ class Gathers:
             self.check("where they are", nf.ops.argmax(wide, axis=3), wide.argmax(3))
             other = self.floats(37, 6)
             self.check("rows of a product", nf.ops.matmul(many, other), many @ other)
+        with patch.object(vectors, "WORTH", 1):
+            for m, n, k in ((9, 3, 70), (2, 13, 64), (8, 4, 65)):
+                a, b = self.floats(m, k), self.floats(n, k)
+                bias = self.floats(n)
+                self.check(f"blocks of rows {m, n, k}", nf.ops.matmul(a, b.T), a @ b.T)
+                self.check("with what is added", nf.ops.linear(a, b.T, bias),
+                           a @ b.T + bias)
+            cube, few = self.floats(2, 9, 66), self.floats(2, 66, 3)
+            self.check("of a batch", nf.ops.matmul(cube, few), cube @ few)

@@ -6,19 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-import numpy as np
-
-from ....backend import Call, Launcher, Signature
+from ....backend import Call
 from ....specs import TypedMap, TypedReduce
-from ....support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
-from ...map.of_arrays import MapOfArrays
-from ...reduce.launcher import ReduceLauncher
+from ....support.loop_nests import dense_strides
+from ...map.of_arrays import MapOfArrays, Place
+from ...reduce.of_arrays import ReduceOfArrays
 from ..text import ContractText
 
 __all__ = ["EpilogueLauncher", "SumsLauncher"]
-
-#: An array's dtype, its address, and its strides over all loops.
-Array = tuple[np.dtype, int, tuple[int, ...]]
 
 
 class SumsLauncher:
@@ -37,18 +32,18 @@ class SumsLauncher:
     """
 
     def __init__(self, text: ContractText, name: str, typed: TypedReduce) -> None:
-        self._text, self._name = text, name
+        self._text = text
         self.direct = not text.typed.kinds
-        self._typed = replace(typed, post=text.typed.epilogue) if self.direct else typed
+        self._reduce = ReduceOfArrays(name, replace(
+            typed, post=text.typed.epilogue) if self.direct else typed)
         self._epilogue = EpilogueLauncher(text)
-        self._launchers: dict[Signature, Launcher] = {}
 
     def bytes(self, call: Call) -> int:
         """Bytes of a workspace for sums that wait for the epilogue."""
         size = 0 if self.direct else prod(call.shape[:-1])*self._text.kept.itemsize
         return -(-size // 256)*256
 
-    def __call__(self, call: Call, arrays: Sequence[Array], count: int,
+    def __call__(self, call: Call, arrays: Sequence[Place], count: int,
                  order: Sequence[int], sums: int) -> None:
         """Launch on the stream of the product's call.
 
@@ -67,32 +62,9 @@ class SumsLauncher:
         outputs = [(o.dtype, call.pointers[o.at], call.strides[o.at])
                    for o in text.outputs] if self.direct else [
             (text.kept, sums, (*dense_strides(result), 0))]
-        self._reduce(replace(call, shape=(*result, count), scalars=()), arrays,
-                     outputs, order)
+        self._reduce(call, (*result, count), order, arrays, outputs)
         if not self.direct:
             self._epilogue(call, sums)
-
-    def _reduce(self, call: Call, arrays: Sequence[Array], outputs: Sequence[Array],
-                order: Sequence[int]) -> None:
-        operands, groups, moved = [*arrays, *outputs], [], []
-        for axes, of_results in ((order, 1), ((len(order),), 0)):
-            group, offsets = canonical(Group(
-                tuple(call.shape[x] for x in axes),
-                tuple(tuple(s[x] for x in axes) for _, _, s in operands),
-                (*[1]*len(arrays), *[of_results]*len(outputs)), True))
-            groups.append(group)
-            moved.append(offsets)
-        nest = flatten(groups, moved)
-        signature = Signature(
-            tuple(d for d, _, _ in arrays), tuple(d for d, _, _ in outputs),
-            nest.ranks, tuple(stride_code(s[-1]) for s in nest.strides))
-        if signature not in self._launchers:
-            self._launchers[signature] = ReduceLauncher(self._name, self._typed,
-                                                        signature)
-        self._launchers[signature](replace(
-            call, shape=nest.shape, strides=nest.strides, pointers=tuple(
-                p + at*d.itemsize for (d, p, _), at in zip(
-                    operands, nest.offsets, strict=True))))
 
 
 class EpilogueLauncher:

@@ -20,6 +20,7 @@ from ...runtime.driver import Device
 from ..calls import is_plain
 from ..text import ContractText
 from .epilogue import SumsLauncher
+from .row_blocks import ROWS, RowBlocks
 
 __all__ = ["VectorLauncher"]
 
@@ -31,6 +32,9 @@ FEW, LARGE = 4, 1 << 23
 #: Its extent along k at least, where there are several; and where the others are so
 #: many that tiles fill the device.
 LONG, LONG_OF_MANY, MANY = 32, 1024, 3 << 11
+#: Bytes of the larger factor from which several of its rows share what is read of the
+#: other one, and its extent along k: benchmarks/notes/products.md#vectors.
+WORTH, LONG_OF_BLOCKS = 1 << 23, 64
 
 
 class VectorLauncher:
@@ -47,6 +51,7 @@ class VectorLauncher:
         #: Whether it takes any call.
         self.possible = is_plain(text) and set(text.typed.kinds) <= {
             "element", "scalar"}
+        self._blocks: dict[tuple[int, int], RowBlocks] = {}
         self._sums = SumsLauncher(text, f"{text.name}_vectors", _products(text.kept))
 
     def takes(self, call: Call) -> bool:
@@ -57,6 +62,8 @@ class VectorLauncher:
             return False
         if few == 1:
             return k > 1
+        if self._in_blocks(call):
+            return True
         many = max(m, n)
         size = many*k*self._text.factors[0].dtype.itemsize
         return k >= (LONG_OF_MANY if many > MANY else LONG) and (
@@ -74,6 +81,25 @@ class VectorLauncher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
+        if self._in_blocks(call):
+            larger, loop = self._larger(call), len(call.shape) - 3 + self._larger(call)
+            key = larger, min(call.shape[-3:-1])
+            if key not in self._blocks:
+                self._blocks[key] = RowBlocks(self._text, *key)
+            whole = call.shape[loop] // ROWS*ROWS
+            self._blocks[key](_some(call, loop, 0, whole, self._text), where)
+            call = _some(call, loop, whole, call.shape[loop], self._text)
+        if 0 not in call.shape:
+            self._one_by_one(call, where)
+
+    def _in_blocks(self, call: Call) -> bool:
+        """Whether several rows of the larger factor share what is read of the other."""
+        *_, m, n, k = call.shape
+        few, many = sorted((m, n))
+        return 1 < few <= FEW and many >= ROWS and k >= LONG_OF_BLOCKS and \
+            self._along(call) and many*k*self._text.factors[0].dtype.itemsize >= WORTH
+
+    def _one_by_one(self, call: Call, where: Device) -> None:
         factors = [(o.dtype, call.pointers[o.at], call.strides[o.at])
                    for o in self._text.factors]
         # Lanes of a group go along k, and groups side by side read the same; or lanes
@@ -87,6 +113,15 @@ class VectorLauncher:
         with where.current(), where.workspace(self._sums.bytes(call),
                                               call.stream) as base:
             self._sums(call, factors, call.shape[-1], order, base)
+
+
+def _some(call: Call, loop: int, first: int, end: int, text: ContractText) -> Call:
+    """The part of a product from one step of a loop to before another."""
+    shape = tuple([end - first if k == loop else n for k, n in enumerate(call.shape)])
+    pointers = tuple([
+        p + first*call.strides[o.at][loop]*o.dtype.itemsize
+        for o, p in zip(text.operands, call.pointers, strict=True)])
+    return replace(call, shape=shape, pointers=pointers)
 
 
 def _products(kept: np.dtype) -> TypedReduce:
