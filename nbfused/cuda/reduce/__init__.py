@@ -2,6 +2,6 @@
 
 `launcher` cuts the work up and launches, `text` has the plans, `skeleton` the kernels
 and `slots` what fills them.  `parts` merges the states of several reductions in one,
-`folded` reads narrow rows as wide ones.  `of_arrays` is for arrays that another launcher
-has.
+`folded` reads narrow rows as wide ones.  `of_arrays` is for arrays that another
+launcher has.
 """

@@ -32,7 +32,7 @@ from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
 from .folded import Folded, folded
 from .skeleton import kernel
-from .text import BLOCK, COLUMN_LANES, Plan, ReduceText, power_below
+from .text import BLOCK, COLUMN_LANES, Plan, ReduceText, counts, power_below
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
@@ -52,6 +52,8 @@ POINTS, EACH = 1 << 15, (3, 8)
 #: Kept points from which a few neighbours are read side by side, with other rows',
 #: unless a thread takes a point alone.
 BESIDE = 512
+#: Times the accesses that a thread may have under way, up to which its rows are few.
+SHORT = 3
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 #: Elements, and kept points that are the same, from which one of these is computed and
@@ -198,8 +200,10 @@ class ReduceLauncher:
         if codes is not None:
             codes = codes if self._columns_aligned(call, codes) else ()
             ahead = self.text.ahead(codes)
-            lanes = BLOCK // _depth(kept, reduced // ahead)
-            return Plan("columns", codes, BLOCK, lanes, ahead=ahead)
+            depth = _depth(kept, reduced // ahead)
+            if kept >= POINTS:
+                ahead = _in_few_steps(-(-reduced // depth), ahead)
+            return Plan("columns", codes, BLOCK, BLOCK // depth, ahead=ahead)
         codes = tuple(o.code for o in self.text.inputs)
         rows = Plan("rows", codes, BLOCK, _lanes(kept, reduced, self.text.width(codes)),
                     ahead=self.text.ahead_in_row(codes))
@@ -362,6 +366,22 @@ def _depth(kept: int, steps: int) -> int:
     """*columns*: the rows of threads, where one alone would take so many `steps`."""
     most = BLOCK // COLUMN_LANES
     return min(most, power_below(steps)) if kept >= POINTS else most
+
+
+def _in_few_steps(rows: int, most: int) -> int:
+    """*columns*: accesses at once by which a thread waits the fewest times.
+
+    See benchmarks/notes/memory.md#narrow-reductions.
+    """
+    if rows > SHORT*most:
+        return most
+    steps = dict.fromkeys(range(most, 0, -1), 0)
+    for ahead in steps:
+        left = rows
+        for count in counts(ahead):
+            steps[ahead] += left // count
+            left %= count
+    return min(steps, key=steps.__getitem__)
 
 
 def _whole_blocks(plan: Plan) -> bool:

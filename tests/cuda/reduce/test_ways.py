@@ -10,6 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.cuda.reduce import launcher
+from nbfused.cuda.reduce.text import counts
 from nbfused.cuda.runtime import binding as bound
 from nbfused.cuda.tuning.tuner import Tuner
 from tests.cuda.recorded import assembled, needs_compiler, recording, registers
@@ -129,3 +131,35 @@ def test_elements_are_stored_as_wide_as_they_lie():
         doubled(x, y[:4096])
         doubled(x, y[1:4097])
     assert ["store4(" in k.text for k in kernels.values()] == [True, False]
+
+
+@pytest.mark.parametrize("rows", range(1, 40))
+@pytest.mark.parametrize("most", [1, 2, 4, 8, 16])
+def test_few_rows_are_loaded_in_the_fewest_steps(rows, most):
+    def steps(ahead):
+        return sum(1 for _ in loads(rows, counts(ahead)))
+
+    found = launcher._in_few_steps(rows, most)
+    assert 0 < found <= most
+    if rows <= most:
+        assert steps(found) == 1
+    if rows <= launcher.SHORT*most:
+        assert steps(found) == min(map(steps, range(1, most + 1)))
+    else:
+        assert found == most
+
+
+def loads(rows, at_once):
+    """The loads of a thread that are on their way together, one after the other."""
+    while rows:
+        count = next(n for n in at_once if n <= rows)
+        yield count
+        rows -= count
+
+
+def test_seven_rows_of_many_columns_are_one_step():
+    needs_compiler()
+    with recording() as kernels:
+        ops.sum(np.zeros((7, 100_001), np.float32), axis=0)
+    (kernel,) = kernels.values()
+    assert len(re.findall(r"^ *x0_\d+ = p0", kernel.text, re.MULTILINE)) == 7 + 1
