@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import array, dtype_of, is_array
-from ...arrays.traced import Traced, find_traced
+from ...arrays.traced import Traced, TracedNumber, find_traced
 from ...errors import KernelTypeError, ShapeError
 from ...support.trees import Structure, flatten, leaves_of, map_tree
 from ..custom import as_outputs, check_callable, is_tracked
@@ -80,7 +80,13 @@ class RecordedCall:
         """
         kinds = (float, complex) if tree.shape is not None else (
             bool, int, float, complex)
-        if isinstance(x, kinds) and not isinstance(x, np.generic):
+        if isinstance(x, TracedNumber):
+            if x.python is None:  # NumPy's, as `argument_variable` has it
+                x = _number(x, ())
+            elif x.python in kinds:
+                x = _number(x if x.python in (float, complex) else x.computed(float),
+                            args)
+        elif isinstance(x, kinds) and not isinstance(x, np.generic):
             x = _number(x if isinstance(x, complex) else float(x), args)
 
         def what() -> str:
@@ -198,15 +204,17 @@ def _parameter(function: Callable[..., Any], position: int) -> str:
         return f"args[{position}]"
 
 
-def _number(x: complex, args: Sequence[Any]) -> Any:
+def _number(x: complex | TracedNumber, args: Sequence[Any]) -> Any:
     """An array of a number, of the library of the other arguments."""
     like = next((leaf for leaf in leaves_of(tuple(args)) if isinstance(leaf, Variable)
                  or (is_array(leaf) and not isinstance(leaf, np.generic))), None)
     if like is None:
-        return array(x)
+        if not isinstance(x, TracedNumber):
+            return array(x)
+        like = x
     data = like.plain() if isinstance(like, Traced) else \
         like.data if isinstance(like, Variable) else like
-    dtype = np.dtype(type(x))
+    dtype = dtype_of(x) if isinstance(x, TracedNumber) else np.dtype(type(x))
     return PLAIN.run(FULL, (zeros((), dtype, data), x), dtypes=(dtype,))[0]
 
 
@@ -235,6 +243,8 @@ def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variabl
 
 
 def _described(x: Any) -> str:
+    if isinstance(x, TracedNumber) and x.python in (bool, int):
+        return "an integer"
     return f"the integer {x!r}" if isinstance(x, int) else f"a {type(x).__name__}"
 
 

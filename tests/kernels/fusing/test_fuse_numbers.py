@@ -121,3 +121,51 @@ def test_many_values_of_an_integer_that_is_asked_for_are_warned_of():
     with pytest.warns(NbFusedPerformanceWarning, match="value of 'n'.*9 so far"):
         fused(X, 8)
     np.testing.assert_array_equal(fused(X, 9), X * 9)  # and once only
+
+
+def loss(x, k):
+    return nf.ops.sum(nf.ops.square(x) * k + nf.ops.sin(x * k))
+
+
+def slope(k):
+    """The derivative of `loss` by the number, of the numbers in `X`."""
+    return (X**2 + X * np.cos(X * k)).sum()
+
+
+EAGER = nf.value_and_grad(loss, argnums=(0, 1))
+FUSED = nf.fuse(EAGER)
+
+
+@pytest.mark.parametrize("kind", [float, int, bool, np.float64, np.float32])
+def test_a_number_is_differentiated_by(kind):
+    """As without `nf.fuse`, and one trace is for all of its values."""
+    before = FUSED.cache_info().misses
+    values = [kind(k) for k in (1, 0, 1)] if kind in (int, bool) else [
+        kind(k) for k in (0.25, -1.5, 3)]
+    for k in values:
+        (value, (_, found)), (_, (_, wanted)) = FUSED(X, k), EAGER(X, k)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(value, loss(X, float(k)), rtol=1e-14)
+        np.testing.assert_allclose(found, slope(float(k)), rtol=1e-6 if
+                                   kind is np.float32 else 1e-13)
+    assert FUSED.cache_info().misses - before == 1
+
+
+def test_numbers_of_a_tree_are_differentiated_by_if_they_are_no_integers():
+    by_tree = nf.grad(lambda p: loss(p["x"], p["k"]) * p["scale"])
+    given = {"x": X, "k": 0.5, "scale": 2.0}
+    fused = nf.fuse(by_tree)
+    for name, found in fused(given).items():
+        np.testing.assert_allclose(found, by_tree(given)[name], rtol=1e-14)
+    np.testing.assert_allclose(fused(given)["k"], 2*slope(0.5), rtol=1e-13)
+    with refused(KernelTypeError, "p['scale'] in argument 0", "an integer",
+                 "pass what is not differentiated by in another"):
+        fused({"x": X, "k": 0.5, "scale": 3})
+
+
+def test_second_derivatives_by_a_number():
+    def twice(x, k):
+        return nf.grad(nf.grad(loss, argnums=1), argnums=1)(x, k)
+
+    np.testing.assert_allclose(nf.fuse(twice)(X, 0.5), -(X**2*np.sin(X*0.5)).sum(),
+                               rtol=1e-13)

@@ -203,10 +203,6 @@ class Symbol(Unknown, Traced, Variable):
             return self if self._edge is None else type(self)(self.tracer, self.value)
         return self.tracer.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A symbol for zeros of another shape and dtype."""
-        return self.tracer.zeros(shape, dtype)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents; the trace is for these from here on."""

@@ -61,6 +61,10 @@ class Unknown(CupyProtocols):
 
     __slots__ = ()
 
+    def zeros(self: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A symbol for zeros of another shape and dtype."""
+        return self.tracer.zeros(shape, dtype)
+
     __bool__ = refuse("if, while, and, or, not need its truth")
     __int__ = refuse("int() needs its value")
     __float__ = refuse("float(), or a function of math, needs its value")
