@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.cuda.row.split import launcher as split_launcher
 from nbfused.cuda.row.split.choice import FEW, RULES, Facts, skeleton_for
 from nbfused.cuda.row.split.steps import split_steps
 from nbfused.cuda.runtime import launch
@@ -180,3 +182,27 @@ def test_sums_over_rows_that_read_the_column_are_not_split():
     names = [stem(name) for name, _ in found]
     assert names[0] == "numbered_stage0"
     assert names[-2:] == ["numbered_vjp_row", "numbered_vjp_total"]
+
+
+def test_saved_values_have_their_place_in_outputs(monkeypatch):
+    """Those that a row has one of; a value for every element is stored by a map."""
+    needs_compiler()
+    rows, x = [], np.zeros((2, 1 << 20), F32)
+
+    def noted(row, place):
+        rows.append(row)
+        return split_steps(row, place)
+
+    monkeypatch.setattr(split_launcher, "split_steps", noted)
+    v = nf.Variable(x + 0, requires_grad=True)
+    launches(lambda: ops.layer_norm(v, x[0], x[0], eps=1e-3))
+    made = rows[0]
+    names = [str(o.function.function.results[0]) for o in made.outs[1:]]
+    found = split_steps(made)
+    assert found.saved == {name: k for k, name in enumerate(names, 1)}
+    assert [s.name for s in found.steps] == ["stage0", "stage1", "element"]
+    wide = replace(made, outs=(made.outs[0], replace(made.outs[1], kind="element"),
+                               *made.outs[2:]))
+    found = split_steps(wide)
+    assert sorted(found.saved) == sorted(names[1:])
+    assert found.steps[-1].outputs == (0, 1)

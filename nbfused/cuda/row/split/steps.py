@@ -254,7 +254,7 @@ class _Parts:
     def outputs(self, kind: str) -> list[Step]:
         """All outputs of one kind in one map, if there are any."""
         outs = [k for k, o in enumerate(self.row.outs) if o.kind == kind
-                and not (o.saved and self._is_value(k))]
+                and not self._is_value(k)]
         if not outs:
             return []
         functions = [self.row.outs[k].function for k in outs]
@@ -281,10 +281,11 @@ class _Parts:
 
     def _is_value(self, number: int) -> bool:
         """Give a value its place in an output that is the same; whether it has it."""
-        function = self.row.outs[number].function
-        (name,) = function.function.results
-        if function.function.body.statements or name not in self.values or \
-                self.values[name] != compute_dtype(function.results[0]):
+        out = self.row.outs[number]
+        (name,) = out.function.function.results
+        if out.kind != "row" or not out.saved or out.function.function.body.statements \
+                or name not in self.values \
+                or self.values[name] != compute_dtype(out.function.results[0]):
             return False
         return self.saved.setdefault(str(name), number) == number
 
