@@ -143,7 +143,7 @@ def _arguments(program: Program, spec: Reduce, function: Function,
         if role == "size" or (role == "map" and spec.kinds[k] == "size"):
             arguments.append(Argument(p, "scalar", count))
         elif role == "map" and spec.kinds[k] == "index":
-            arguments.append(_index(spec, p, u))
+            arguments.append(_index(spec, p, u and len(axes) < len(full)))
         elif role == "map":
             i = next(given)
             arguments.append(Argument(p, spec.kinds[k], Ref("input", i), shapes[i]))
@@ -156,8 +156,9 @@ def _arguments(program: Program, spec: Reduce, function: Function,
     return arguments, targets
 
 
-def _index(spec: Reduce, name: str, used: bool) -> Argument:
-    if used:
+def _index(spec: Reduce, name: str, partial: bool) -> Argument:
+    """The place of an element: that of the Map where all axes are reduced."""
+    if partial:
         raise NotDifferentiableError(
             f"the derivative of the reduction '{spec.name}' depends on the index of "
             "the element; pass the positions as an array input instead")

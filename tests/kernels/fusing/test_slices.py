@@ -245,3 +245,27 @@ def test_values_that_are_read_twice_again_and_again():
         return x - np.roll(x, 1)
 
     assert len(nf.fuse(folded).explain(np.ones(5))) == 2
+
+
+def _stored_in_part(a):
+    b = a + 0
+    b[::2] += 1.25
+    b = b + np.sin(b) + np.sin(a)
+    return np.cos(b).sum() + np.cos(b[1:]).sum()
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (3, 2, 4)])
+def test_sums_whose_derivative_depends_on_the_place(shape):
+    x = np.random.default_rng(5).normal(size=shape)
+    b = x.copy()
+    b[::2] += 1.25
+    outer = b + np.sin(b) + np.sin(x)
+    slope = -np.sin(outer)
+    slope[1:] *= 2  # twice among the elements that are added up
+    expected = slope * (1 + np.cos(b) + np.cos(x))
+    fused = nf.fuse(_stored_in_part)
+    for _ in range(3):
+        np.testing.assert_allclose(nf.grad(fused)(x), expected, rtol=1e-12)
+    twice = nf.grad(lambda x: (nf.grad(fused)(x) ** 2).sum())(x)
+    direct = nf.grad(lambda x: (nf.grad(_stored_in_part)(x) ** 2).sum())(x)
+    np.testing.assert_allclose(twice, direct, rtol=1e-10)
