@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import byte_range, describe, dtype_of
+from ...arrays import byte_range, describe, dtype_of, may_overlap
 from ...autograd import Variable, apply
 from ...autograd.graph import COPY
 from ...dispatch import execute
+from ...dispatch.outputs import check_distinct, check_output
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import View
@@ -265,12 +266,16 @@ def run_check(check: tuple[Callable[[Any], None], Any],
 
 
 def check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
-    """Refuse an argument that is changed in place and shares memory with another."""
-    places = {v: byte_range(describe(data_of(x)))
-              for v, x in given.items() if not v.by_value}
+    """Refuse to change in place what is read-only or shares memory with another."""
+    arrays = {v: describe(data_of(x)) for v, x in given.items() if not v.by_value}
+    places = {v: byte_range(array) for v, array in arrays.items()}
     for own in stores:
+        array = arrays[own]
+        check_output(own.name, array, array.library, array.device)
+        check_distinct(own.name, array.shape, array.strides)
         for other, place in places.items():
-            if other is not own and place.overlaps(places[own]):
+            if other is not own and place.overlaps(places[own]) and \
+                    may_overlap(array, arrays[other]):
                 raise OverlapError(
                     f"'{own.name}' is changed in place inside nf.fuse and shares "
                     f"memory with '{other.name}'; pass a copy of one of them")

@@ -15,6 +15,7 @@ from nbfused.errors import (
     NbFusedPerformanceWarning,
     OverlapError,
     RangeError,
+    ReadOnlyError,
     ShapeError,
     TapeError,
 )
@@ -101,6 +102,48 @@ def test_in_place_refusals():
 def _added(x, y):
     x += y
     return x
+
+
+@pytest.mark.parametrize("sorts", [False, True])
+def test_views_of_one_array_without_a_common_element_are_apart(sorts):
+    @nf.fuse
+    def relax(red, black):
+        red += np.sort(black * 0.5) if sorts else black * 0.5
+        black[...] = red - 1
+
+    memory = np.arange(16.0)
+    expected = memory.copy()
+    relax(memory[:8].copy(), memory[8:].copy())
+    for _ in range(4):
+        relax(memory[::2], memory[1::2])
+        expected[::2] += expected[1::2] * 0.5  # ascending: sorted already
+        expected[1::2] = expected[::2] - 1
+        np.testing.assert_allclose(memory, expected)
+    with pytest.raises(OverlapError, match="'red' is changed .* with 'black'"):
+        relax(memory[:8], memory[1::2])
+
+
+def test_arguments_that_cannot_be_changed_are_named():
+    @nf.fuse
+    def step(state, x):
+        state["w"] += x
+        state["n"] += 1
+
+    def state():
+        return {"w": np.ones(3), "n": np.ones(3)}
+
+    for _ in range(4):  # traced, run, planned, repeated
+        for name in "wn":
+            given = state()
+            given[name].flags.writeable = False
+            with pytest.raises(ReadOnlyError, match=f"state_{name} is read-only"):
+                step(given, np.ones(3))
+            np.testing.assert_array_equal(given["w"], 1)
+        given = state() | {"n": np.lib.stride_tricks.as_strided(np.ones(1), (3,), (0,))}
+        with pytest.raises(OverlapError, match="state_n of shape .* share memory"):
+            step(given, np.ones(3))
+        np.testing.assert_array_equal(given["w"], 1)
+        step(state(), np.ones(3))
 
 
 def test_in_place_on_variables():
