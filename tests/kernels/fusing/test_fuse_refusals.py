@@ -119,7 +119,7 @@ def test_views_of_one_array_without_a_common_element_are_apart(sorts):
         expected[::2] += expected[1::2] * 0.5  # ascending: sorted already
         expected[1::2] = expected[::2] - 1
         np.testing.assert_allclose(memory, expected)
-    with pytest.raises(OverlapError, match="'red' is changed .* with 'black'"):
+    with pytest.raises(OverlapError, match=r"'red' is changed .* with 'black'"):
         relax(memory[:8], memory[1::2])
 
 
@@ -140,7 +140,7 @@ def test_arguments_that_cannot_be_changed_are_named():
                 step(given, np.ones(3))
             np.testing.assert_array_equal(given["w"], 1)
         given = state() | {"n": np.lib.stride_tricks.as_strided(np.ones(1), (3,), (0,))}
-        with pytest.raises(OverlapError, match="state_n of shape .* share memory"):
+        with pytest.raises(OverlapError, match=r"state_n of shape .* share memory"):
             step(given, np.ones(3))
         np.testing.assert_array_equal(given["w"], 1)
         step(state(), np.ones(3))
