@@ -52,8 +52,8 @@ _BOOLEAN_RULES = frozenset({
 _PYTHON = {"bool": bool, "int": int, "float": float, "complex": complex}
 
 
-def dtype_named(name: str) -> np.dtype:
-    """The dtype called `name`, bfloat16 included.
+def dtype_named(name: str, label: str = "") -> np.dtype:
+    """The dtype called `name`, bfloat16 included; `label` begins the error.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def dtype_named(name: str) -> np.dtype:
         No such dtype, or kernels do not take it.
     """
     if name not in DTYPES:
-        raise KernelTypeError(f"dtype {name} is not supported in kernels; "
-                              f"supported: {', '.join(DTYPES)}")
+        raise KernelTypeError(f"{label}dtype {name} is not supported in kernels; "
+                              f"supported: {', '.join(DTYPES)}; convert with astype")
     return DTYPES[name]
 
 

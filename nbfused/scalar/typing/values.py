@@ -56,7 +56,8 @@ class Values:
             self.weak |= _weak_dtypes(())
         raw = raw_params(function)
         for name, t in zip(function.params, params, strict=True):
-            if not isinstance(t, Weak) and dtype_named(t.name) != t:
+            label = f"{function.name}: '{name}': "
+            if not isinstance(t, Weak) and dtype_named(t.name, label) != t:
                 raise KernelTypeError(f"{function.name}: {name} has dtype {t}, "
                                       "which is not in native byte order; convert it")
             self.types[name] = t

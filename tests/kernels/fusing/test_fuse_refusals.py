@@ -146,6 +146,13 @@ def test_arguments_that_cannot_be_changed_are_named():
         step(state(), np.ones(3))
 
 
+@pytest.mark.parametrize("dtype", ["O", "M8[s]", "g"])
+@pytest.mark.parametrize("change", [nf.fuse, nf.grad])
+def test_dtypes_without_kernels_are_refused_by_name(change, dtype):
+    with pytest.raises(KernelTypeError, match="multiply: 'y': dtype .* astype"):
+        change(lambda x, y: (x * y).sum())(np.ones(3), np.ones(3).astype(dtype))
+
+
 def test_in_place_on_variables():
     x = nf.Variable(X.copy(), requires_grad=True)
     with pytest.raises(TapeError, match="nothing in place, or use no_grad"):
