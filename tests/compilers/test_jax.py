@@ -292,9 +292,38 @@ np.testing.assert_allclose(jax.jit(jax.grad(lambda v: (run(v) ** 2).sum()))(part
 np.testing.assert_allclose(
     jax.jit(lambda v: nf.ops.softmax(nf.ops.swish(v)))(parts), plain(x), atol=1e-6)
 """)
-    subprocess.run([sys.executable, program], check=True, timeout=120, env={
+    _run_on_four_devices(program)
+
+
+def test_the_interpreter_ends_after_calls_that_run(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""\
+import itertools, time
+import jax, jax.numpy as jnp, numpy as np, nbfused as nf
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from nbfused.autograd.compilers.jax import kernels
+
+mesh = Mesh(np.array(jax.devices("cpu")), ("i",))
+parts = jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("i")))
+count, run = itertools.count(), kernels._run_placed
+
+def run_slowly(*call):
+    time.sleep(next(count) % mesh.size / 4)
+    run(*call)
+    print("done", flush=True)
+
+kernels._run_placed = run_slowly
+# Each device computes the whole; one of them is waited for.
+np.asarray(jax.jit(lambda v: nf.ops.softmax(nf.ops.swish(v)))(parts))
+""")
+    assert _run_on_four_devices(program).split() == ["done"] * 8
+
+
+def _run_on_four_devices(program):
+    return subprocess.run([sys.executable, program], check=True, timeout=120, text=True,
+                          stdout=subprocess.PIPE, env={
         **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}).stdout
 
 
 def test_a_seed_may_be_traced():

@@ -7,8 +7,10 @@ names, on XLA's stream.  Source: ``xla/ffi/api/c_api.h``, which jaxlib brings.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
+import time
 from collections.abc import Callable
 from ctypes import (
     CFUNCTYPE,
@@ -137,16 +139,36 @@ def register(run: Runner) -> None:
         _KEPT.append(handler)
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler),
                                     platform=platform)
+    atexit.register(_finish)
 
 
 #: XLA holds their addresses only.
 _KEPT: list[Any] = []
+#: An element for each call that runs.
+_RUNNING: list[None] = []
+_POLL = 1e-3  # seconds
+
+
+def _finish() -> None:
+    """Wait for calls in threads of XLA, before the interpreter ends.
+
+    A program may still run then: of a result with copies on several devices NumPy
+    waits for one.  Without an interpreter Python ends its threads inside of the call,
+    and XLA waits for them for ever.
+    """
+    jax = sys.modules["jax"]
+    for device in jax.local_devices():  # one after another runs on a device
+        (jax.device_put(1, device) + 1).block_until_ready()
+    while _RUNNING:
+        time.sleep(_POLL)
+    time.sleep(_POLL)  # the last one returns
 
 
 def _guarded(run: Runner, place_of: Callable[[int], Place]) -> Callable[[int], Any]:
     """A handler, which gives XLA an error for what is raised."""
 
     def handler(frame: int) -> int | None:
+        _RUNNING.append(None)
         try:
             if _word(frame + _EXTENSION) and _describe(frame):
                 return None
@@ -154,6 +176,8 @@ def _guarded(run: Runner, place_of: Callable[[int], Place]) -> Callable[[int], A
                                  *_addresses(frame + _RESULTS)), place_of(frame))
         except BaseException as error:  # nothing may leave a callback of C
             return _error(frame, f"{type(error).__name__}: {error}")
+        finally:
+            _RUNNING.pop()
         return None
 
     return handler
