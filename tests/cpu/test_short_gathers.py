@@ -13,6 +13,9 @@ from nbfused.errors import InplaceModificationError
 from tests.variants import sampled
 
 RNG = np.random.default_rng(4)
+#: Rows of a table in a plan, by the axis.
+FUSED = {0: nf.fuse(lambda x, i: np.take(x, i, axis=0)*2 + x[0, 0]),
+         1: nf.fuse(lambda x, i: np.take(x, i, axis=1)*2 + x[0, 0])}
 DTYPES = sampled(["float32", "float64", "int8", "float16", "bfloat16"], "float32")
 
 
@@ -60,6 +63,22 @@ def test_short_rows_are_written_out(monkeypatch):
     gathers = [t for t in texts if "gather" in t]
     assert len(gathers) == 2
     assert all("n1 == 3" in text for text in gathers)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 64, 1000])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_in_a_plan_are_found_once(columns, axis, monkeypatch):
+    """Its divisors are literals."""
+    texts = []
+    build = maps.build
+    monkeypatch.setattr(maps, "build", lambda text: texts.append(text) or build(text))
+    x = RNG.normal(size=(3, 50, columns))
+    for count in (1, 7, 300):
+        rows = RNG.integers(0, x.shape[axis], count)
+        np.testing.assert_allclose(FUSED[axis](x, rows),
+                                   np.take(x, rows, axis)*2 + x[0, 0])
+    if columns > 1:
+        assert any("def point_between" in text for text in texts)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...scalar.ir.nodes import Let, Statement
+from ...scalar.ir.nodes import Let, Literal, Statement
 from ...scalar.typing.divisions import divide_outside, divides_whole
 from ...scalar.typing.types import Typed
 from ...support.records import record
@@ -105,7 +105,12 @@ def _divisor(s: Statement, typed: Typed, table: Mapping[str, Slot]) -> str | Non
     if not divides_whole(s, typed):
         return None
     assert isinstance(s, Let)
-    index, slot = (table.get(a) if isinstance(a, str) else None for a in s.args)
-    indexed = isinstance(index, Computed) and index.name == "index"
-    return slot.name if indexed and isinstance(slot, Scalar) \
-        and slot.dtype == INT64 else None
+    index, by = s.args
+    slot = table.get(index) if isinstance(index, str) else None
+    if not isinstance(slot, Computed) or slot.name != "index":
+        return None
+    if isinstance(by, Literal):
+        return by.text if by.kind == "int64" else None
+    divisor = table.get(by)
+    return divisor.name if isinstance(divisor, Scalar) \
+        and divisor.dtype == INT64 else None

@@ -17,8 +17,8 @@ from ..tuning.tuner import Tuner, kernel_text
 from .columns import ColumnsText, SideBySide, side_by_side
 from .dense import Dense, DenseText, dense_in
 from .gathers import gathers
-from .row_gathers import RowGather, RowGathersText, row_gather, row_loads_in
-from .rows import EACH, LONG, RowsText, divided, shared_by
+from .row_gathers import RowGather, RowGathersText, divided_and_loads, row_gather
+from .rows import EACH, LONG, RowsText, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
 from .tile_pairs import PairTileText, in_pairs
@@ -52,9 +52,7 @@ class MapLauncher:
         self._tiles: dict[Across, TileText] = {}
         self._columns: dict[SideBySide, ColumnsText] = {}
         self._dense: dict[Dense, DenseText] = {}
-        self._without = divided(typed)
-        self._row_loads = None if self._without is None else row_loads_in(
-            self._general, self._without)
+        self._without, self._row_loads = divided_and_loads(self._general)
         self._gathers: dict[RowGather, RowGathersText] = {}
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH

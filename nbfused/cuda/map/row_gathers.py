@@ -18,10 +18,10 @@ from ...scalar.typing.divisions import Divided
 from ...scalar.typing.row_loads import RowLoads, row_loads
 from ...specs import TypedMap
 from ..text.source import Source, affordable, decoded, evaluate
-from .rows import THREADS, RowsText
+from .rows import THREADS, RowsText, divided
 from .text import MapText
 
-__all__ = ["RowGather", "RowGathersText", "row_gather", "row_loads_in"]
+__all__ = ["RowGather", "RowGathersText", "divided_and_loads", "row_gather"]
 
 #: Lanes of a row at most, and bytes of neighbours that they should read: at any price,
 #: and if no more idle for it.
@@ -53,7 +53,18 @@ class RowGather(NamedTuple):
     rows: int
 
 
-def row_loads_in(text: MapText, without: Divided) -> RowLoads | None:
+def divided_and_loads(text: MapText) -> tuple[Divided | None, RowLoads | None]:
+    """A Map's function without divisions of its index, and its loads of rows.
+
+    Where there are no loads, divisions by literals stay.
+    """
+    without = divided(text.typed, literals=True)
+    found = None if without is None else _row_loads_in(text, without)
+    return (divided(text.typed, literals=False), None) if found is None else (
+        without, found)
+
+
+def _row_loads_in(text: MapText, without: Divided) -> RowLoads | None:
     """The loads of rows in a function without divisions of its index."""
     statements = walk(without.typed.function.body)
     if any(isinstance(s, Let) and s.op in EFFECTS for s in statements):

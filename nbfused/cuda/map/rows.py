@@ -13,7 +13,7 @@ from math import prod
 
 from ...backend import Call, Signature
 from ...gpu.operands import kernel_name
-from ...scalar.ir.nodes import Let, Statement
+from ...scalar.ir.nodes import Let, Literal, Statement
 from ...scalar.typing.divisions import Divided, divide_outside, divides_whole
 from ...scalar.typing.types import Typed
 from ...specs import TypedMap
@@ -29,8 +29,11 @@ THREADS, LANES, EACH = 256, 128, 8
 LONG = 32
 
 
-def divided(typed: TypedMap) -> Divided | None:
-    """The function without divisions of its index by numbers of a call."""
+def divided(typed: TypedMap, literals: bool) -> Divided | None:
+    """The function without divisions of its index by numbers of a call.
+
+    And by literals, if asked for: these are products, cheap for each element too.
+    """
     function = typed.function
     kinds = dict(zip(function.function.params, typed.kinds, strict=True))
 
@@ -38,9 +41,12 @@ def divided(typed: TypedMap) -> Divided | None:
         if not divides_whole(s, function):
             return None
         assert isinstance(s, Let)
-        index, by = (a if isinstance(a, str) else "" for a in s.args)
-        whole = kinds.get(index) == "index" and kinds.get(by) == "scalar"
-        return by if whole else None
+        index, by = s.args
+        if not isinstance(index, str) or kinds.get(index) != "index":
+            return None
+        if isinstance(by, Literal):
+            return by.text if literals and by.kind == "int64" else None
+        return by if kinds.get(by) == "scalar" else None
 
     return divide_outside(function, divisor)
 
@@ -127,9 +133,9 @@ class RowsText(MapText):
         """
         last = self.extents[-1]
         place = {d: f"{of}{k}" for k, d in enumerate(without.divisors)}
+        given_by = {d: self.fixed.get(d, f"i64({d})") for d in place}
         for name, k in place.items():
-            by = self.fixed[name]
-            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = row{of}")
+            out(f"by{k} = max({given_by[name]}, i64(1))", f"quotient{k} = row{of}")
             with out.block(f"if by{k} != {last}:"):
                 out(f"quotient{k} = i64(0)")
                 with out.block(f"if begin{of} >= by{k}:"):
@@ -137,7 +143,7 @@ class RowsText(MapText):
             out(f"multiple{k} = quotient{k}*by{k}")
         inside = " and ".join(
             f"begin{of} + {last} <= multiple{k} + by{k} and by{k} == "
-            f"{self.fixed[name]}" for name, k in place.items())
+            f"{given_by[name]}" for name, k in place.items())
         given = {p: f"quotient{place[d]}" for p, d in without.quotients.items()}
         given |= {p: f"multiple{place[d]}" for p, d in without.multiples.items()}
         return inside, given

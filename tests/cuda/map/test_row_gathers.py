@@ -8,10 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused import ops
 from nbfused.autograd.tape import apply
 from nbfused.cuda.map import row_gathers
 from nbfused.cuda.map.row_gathers import pieces_of
+from nbfused.cuda.runtime import ahead
 from nbfused.scalar.language.names import load
 from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
@@ -129,6 +131,23 @@ def test_other_operands_have_a_say_in_the_width():
     assert shares(of_scaled(table(5, 64), strided, 9, 64))[0] == 4
 
 
+def test_rows_of_a_plan_whose_divisors_are_literals(monkeypatch):
+    needs_compiler()
+    monkeypatch.setattr(ahead, "compile_ahead", lambda calls: None)
+    scaled_rows = nf.fuse(lambda t, i, x: ops.take(t, i, axis=0)*2 + x)
+    at = np.zeros(7, np.int64)
+    assert shares(lambda: scaled_rows(table(5, 64), at, table(7, 64)))[0] == 4
+    assert shares(lambda: scaled_rows(table(5, 66), at, table(7, 66)))[0] == 2
+
+
+def test_divisions_by_literals_stay_where_no_row_is_loaded():
+    needs_compiler()
+    striped = Map(parse(lambda index, x: x if index % 64 < 32 else 0),
+                  ("index", "element"))
+    (name,) = names_of(lambda: apply(striped, [table(9, 64)]))
+    assert "vector" in name
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("seed", range(40))
 def test_random_tables(seed):
@@ -155,6 +174,8 @@ def test_random_tables(seed):
     np.testing.assert_array_equal(ops.take(t, given, axis=1).cpu(), x[:, at])
     if before == 1:
         np.testing.assert_array_equal(ops.take(t[0], given).cpu(), x[0, at])
+    twice = nf.fuse(lambda t, i: ops.take(t, i, axis=1)*2)
+    np.testing.assert_array_equal(twice(t, given).cpu(), x[:, at]*2)
 
 
 @pytest.mark.cuda

@@ -23,6 +23,10 @@ def scaled(table, index, i, factor, by):
     return load(table, i, index % by)*factor + index // by
 
 
+def of_36(table, index, i, factor, by):
+    return load(table, i, index % 36)*factor + index // by
+
+
 class Gathers:
     """Parts of `Beyond`."""
 
@@ -40,7 +44,8 @@ class Gathers:
         self.check("rows of blocks", nf.ops.take(cube, at, axis=1), cube[:, at])
         flat, other = np.arange(9*36).reshape(9, 36), self.floats(9, 37)
         places = at.reshape(9, 1) % 5
-        spec = Map(parse(scaled), ("raw", "index", "element", "element", "scalar"))
+        kinds = "raw", "index", "element", "element", "scalar"
+        spec, literal = Map(parse(scaled), kinds), Map(parse(of_36), kinds)
         for by in (36, 72, 9*36, 5, 1000):
             for own in (other[:, :36], other[:, 1:], np.ascontiguousarray(other[:, 1:]),
                         np.broadcast_to(other[:, :1], flat.shape)):
@@ -48,6 +53,9 @@ class Gathers:
                 (found,) = apply(spec, [table, places, own, by])
                 self.check(f"a function of rows of {by}", found,
                            table[places, flat % by]*own + flat // by)
+                (found,) = apply(literal, [table, places, own, by])
+                self.check(f"with a literal and {by}", found,
+                           table[places, flat % 36]*own + flat // by)
 
     def repeats(self):
         """Inputs that repeat along rows are computed once."""
