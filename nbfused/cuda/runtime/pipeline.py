@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from numba.core.types.functions import BaseFunction
 from numba.cuda import cgutils, compiler
-from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
+from numba.cuda.core import interpreter, ir, ssa, typed_passes, untyped_passes
 from numba.cuda.core.analysis import compute_use_defs
 from numba.cuda.core.compiler_machinery import PassManager, register_pass
 from numba.cuda.core.postproc import PostProcessor, VariableLifetime
@@ -241,5 +241,6 @@ def lean() -> Iterator[None]:
     """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
     with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
           patch.object(PostProcessor, "run", _process),
+          patch.object(interpreter, "peep_hole_delete_with_exit", lambda found: found),
           patch.object(ssa, "_run_block_rewrite", _Rewriting()), fewer_collections()):
         yield

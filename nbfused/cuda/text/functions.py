@@ -7,7 +7,7 @@ it back where it is called: benchmarks/notes/host.md#first-calls.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from keyword import kwlist
 
 from ...support.records import record
@@ -40,12 +40,15 @@ class Repeated:
         See `function_of`.
     arguments, results
         Texts of what it reads and names that it sets.
+    called
+        Functions that the lines call.
     """
 
     lines: tuple[str, ...]
     function: Function
     arguments: tuple[str, ...]
     results: tuple[str, ...]
+    called: tuple[Function, ...] = ()
 
     def call(self, name: str) -> str:
         """The line that calls the function."""
@@ -60,36 +63,47 @@ class Repeated:
 
 
 def function_of(statements: Sequence[str], results: Sequence[str],
-                ) -> tuple[Function, tuple[str, ...]] | None:
+                tuples: Sequence[str] = ()) -> tuple[Function, tuple[str, ...]] | None:
     """The function of some statements, and its arguments where they stand.
 
     Parameters
     ----------
     statements
-        Lines.  What a branch sets for what follows it, its other side sets, too.
+        Lines.  What a branch sets for what follows it, its other side sets, too, or it
+        has read it.
     results
         Names that they set, which the function returns.
+    tuples
+        Names of tuples, of which the elements that they read are one argument.
 
     Returns
     -------
     tuple or None
         None of statements that have to stay: shared memory, barriers, printed text,
-        ``for`` loops, and ``while`` loops beside a name that was set before.
+        ``for`` loops, ``while`` loops beside a name that was set before, and those that
+        read more than Python passes by itself: it makes lists of more.
     """
     if any(_ELSEWHERE.search(line) for line in statements):
         return None
     stored = {name for line in statements for name in _targets(line)}
-    names = _Names(stored)
+    names = _Names(stored, _spans(statements, tuples))
     body = [names.line(line) for line in statements]
+    sure = {name for line in statements if line[0] != " " for name in _targets(line)}
+    body[:0] = [f"{own} = {names.read[name]}" for name, own in names.own.items()
+                if name in names.read and name not in sure]
     if any(map(_LOOP.match, statements)) and not stored.isdisjoint(names.read):
         return None  # what a loop reads may be what it has set itself
+    if len(names.read) > _ARGUMENTS:
+        return None
     if results:
         body.append("return " + ", ".join(names.own[name] for name in results))
     return Function(tuple(names.read.values()), tuple(body)), tuple(names.read)
 
 
+#: Arguments that Python passes without a list: `STACK_USE_GUIDELINE` of its compiler.
+_ARGUMENTS = 30
 _LOOP = re.compile(r" *while ")
-_ELSEWHERE = re.compile(r"\bcuda\.|[\"']|^ *for ")
+_ELSEWHERE = re.compile(r"\bcuda\.(?!syncwarp\(\))|[\"']|^ *for ")
 #: ``a, b = …`` and ``a += …``, with the indentation; a store to memory.
 _ASSIGNED = re.compile(r"( *)(\w+(?:, \w+)*,?) (\W{0,2})= (.*)")
 _STORED = re.compile(r"( *)(\w+)(\[.*\] = .*)")
@@ -98,7 +112,18 @@ _STORED = re.compile(r"( *)(\w+)(\[.*\] = .*)")
 _READ = re.compile(
     r"\((?:\((?P<inner>[a-z]\w*) \+ \d+\)|(?P<outer>[a-z]\w*)) \+ \d+\)"
     r"|(?<![\w.])(?P<name>[A-Za-z_]\w*)(?P<at>\[\d+\])?(?![\w(])")
-_NOT_NAMES = frozenset([*kwlist, "math", "libdevice"])
+_NOT_NAMES = frozenset([*kwlist, "cuda", "libdevice", "math"])
+
+
+def _spans(statements: Sequence[str], tuples: Sequence[str]) -> dict[str, range]:
+    """The elements of each tuple from the first to the last one that is read."""
+    found: dict[str, range] = {}
+    for name in tuples:
+        element = re.compile(rf"(?<![\w.]){name}\[(\d+)\]")
+        places = [int(k) for line in statements for k in element.findall(line)]
+        if places:
+            found[name] = range(min(places), max(places) + 1)
+    return found
 
 
 def _targets(line: str) -> list[str]:
@@ -114,6 +139,8 @@ class _Names:
     ----------
     stored
         The names that the statements set.
+    spans
+        The elements that are one argument, by the names of tuples.
 
     Attributes
     ----------
@@ -123,8 +150,8 @@ class _Names:
         The new names of what has been set.
     """
 
-    def __init__(self, stored: set[str]) -> None:
-        self._stored = stored
+    def __init__(self, stored: set[str], spans: Mapping[str, range]) -> None:
+        self._stored, self._spans = stored, spans
         self.read: dict[str, str] = {}
         self.own: dict[str, str] = {}
 
@@ -158,6 +185,10 @@ class _Names:
             return text
         if name in self._stored:
             return self._value_of(name) + (found["at"] or "")
+        if name in self._spans and found["at"]:
+            span = self._spans[name]
+            place = int(found["at"][1:-1]) - span.start
+            return f"{self._parameter(f'{name}[{span.start}:{span.stop}]')}[{place}]"
         return self._parameter(text)
 
     def _value_of(self, name: str) -> str:

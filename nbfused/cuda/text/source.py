@@ -100,6 +100,7 @@ class Source:
         self._scalars: list[tuple[str, str]] = []
         self._names: list[str] = []
         self._lines: list[str | Repeated] = []
+        self._functions: dict[Function, str] = {}
         self._depth = 1
 
     def descriptor(self, *names: str) -> None:
@@ -137,47 +138,53 @@ class Source:
             self._depth -= 1
 
     @contextmanager
-    def repeated(self, results: Sequence[str]) -> Iterator[None]:
+    def repeated(self, results: Sequence[str],
+                 tuples: Sequence[str] = ()) -> Iterator[None]:
         """Statements of a ``with`` block that others repeat, under other names.
 
         Parameters
         ----------
         results
             The names that what follows reads; may be filled in the block.
+        tuples
+            Names of tuples, as `function_of` takes them.
         """
         begin = len(self._lines)
         yield
-        lines = [line for x in self._lines[begin:]
-                 for line in ((x,) if isinstance(x, str) else x.lines)]
+        lines, called = self._written(self._lines[begin:])
         if len(lines) < SHORTEST:
             return
-        found = function_of([line[4*self._depth:] for line in lines], results)
+        found = function_of([line[4*self._depth:] for line in lines], results,
+                            tuples)
         if found is not None:
-            self._lines[begin:] = [Repeated(tuple(lines), *found, tuple(results))]
+            self._lines[begin:] = [
+                Repeated(tuple(lines), *found, tuple(results), tuple(called))]
 
-    def _text(self) -> tuple[list[str], list[str]]:
-        """Functions beside the kernel, and the kernel's lines."""
-        times = Counter(x.function for x in self._lines if isinstance(x, Repeated))
-        names: dict[Function, str] = {}
-        functions: list[str] = []
+    def _written(self, given: Sequence[str | Repeated],
+                 ) -> tuple[list[str], dict[Function, None]]:
+        """Lines, with calls of what is repeated among them, and what these call."""
+        times = Counter(x.function for x in given if isinstance(x, Repeated))
+        called: dict[Function, None] = {}
         lines: list[str] = []
-        for x in self._lines:
+        for x in given:
             if isinstance(x, str):
                 lines.append(x)
-            elif x.spared(times[x.function]) < SPARED:
+                continue
+            called |= dict.fromkeys(x.called)
+            if x.spared(times[x.function]) < SPARED:
                 lines += x.lines
             else:
-                if x.function not in names:
-                    names[x.function] = name = f"repeated{len(names)}"
-                    functions += x.function.text(name)
-                lines.append(x.call(names[x.function]))
-        return functions, lines
+                called[x.function] = None
+                lines.append(x.call(self._functions.setdefault(
+                    x.function, f"repeated{len(self._functions)}")))
+        return lines, called
 
     def kernel(self, threads: int, blocks: int = 0, feature: str = "",
                cluster: int = 1) -> Kernel:
         """The kernel that was written, with its parameters in the common order."""
         names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
-        functions, lines = self._text()
+        lines, called = self._written(self._lines)
+        functions = [line for f in called for line in f.text(self._functions[f])]
         text = "\n".join([*functions, f"def {self.name}({', '.join(names)}):", *lines])
         kinds = (*self._pointers, *("int64",) * len(self._integers),
                  *(k for _, k in self._scalars))

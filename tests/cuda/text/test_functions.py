@@ -37,6 +37,10 @@ def run(function, arguments):
      [1, 2], 1),
     (["a = f32(2.5) if x == y else -x"], ["a"], ["x", "y"], [2, 1], -2),
     (["a = z.real*2"], ["a"], ["z"], [3+1j], 6),
+    (["k += 1", "if k == n:", "    k = 0", "    odd ^= 1"], ["k", "odd"],
+     ["k", "n", "odd"], [2, 3, 0], (0, 1)),
+    (["k += 1", "if k == n:", "    k = 0", "    odd ^= 1"], ["k", "odd"],
+     ["k", "n", "odd"], [1, 3, 1], (2, 1)),
     (["p[1] = x", "p[x + 1] = 7", "a = p[0]"], ["a"], ["p", "x", "p[0]"],
      [[5, 6, 7, 8], 2, 5], 5),
 ])
@@ -45,6 +49,23 @@ def test_functions_compute_what_their_statements_do(lines, results, given, argum
     function, found = function_of(lines, results)
     assert list(found) == given
     assert run(function, arguments) == expected
+
+
+def test_elements_of_a_tuple_are_one_argument():
+    lines = ["a = t[9] + t[8]*x", "b = t[11] - u[1]"]
+    function, given = function_of(lines, ["a", "b"], ["t", "none"])
+    assert given == ("t[8:12]", "x", "u[1]")
+    assert run(function, [(2, 3, 5, 7), 10, 4]) == (23, 3)
+    later, given = function_of([line.replace("t[", "t[1") for line in lines],
+                               ["a", "b"], ["t"])
+    assert given[0] == "t[18:112]"
+    assert later != function
+
+
+def test_what_python_would_pass_in_a_list_stays_where_it_is():
+    for count, found in ((30, True), (31, False)):
+        lines = [f"a{k} = x{k}*2" for k in range(count)]
+        assert (function_of(lines, ["a0"]) is not None) == found
 
 
 def test_stores_reach_the_memory_of_the_caller():
@@ -88,6 +109,34 @@ def test_what_is_often_repeated_is_written_once(times, functions):
     assert text.count("def ") == 1 + functions
     assert text.count("*2\n") == (1 if functions else times)
     assert text.count("repeated0(t[") == times*functions
+
+
+def test_functions_call_functions():
+    out = Source("k")
+    for part in range(6):
+        with out.block("if x > 0:"), out.repeated(["total"], ["t"]):
+            for k in range(4):
+                with out.repeated([f"e{k}_5"]):
+                    out(*alike((f"e{k}", f"t[{4*part + k}]")), *(
+                        f"f{n} = x*{n}" for n in range(6)))
+                out(f"total += e{k}_5")
+    text = out.kernel(32).text
+    assert text.count("def ") == 3
+    assert text.count("= repeated0(") == 4
+    assert re.findall(r"total = repeated1\(.*(t\[\d+:\d+\])", text) == [
+        f"t[{k}:{k + 4}]" for k in range(0, 24, 4)]
+    names = {}
+    exec(text.split("def k(")[0], names)
+    arguments = re.search(r"repeated1\((.*)\)\n", text[text.index("def k("):])[1]
+
+    def value(x):
+        s = 2*x
+        s = (s + 3)*s - 1
+        return s*s + x
+
+    given = {"x": 3, "total": 5, "t": (1, 2, 3, 4)}
+    assert names["repeated1"](*eval(f"({arguments})", {}, given)) == 5 + sum(
+        map(value, (1, 2, 3, 4)))
 
 
 def bfloat16(*shape):

@@ -119,6 +119,11 @@ class Boxes:
 
     # --- reading them
 
+    @property
+    def state(self) -> tuple[str, ...]:
+        """The names of what changes from part to part."""
+        return ("spot", "lap") if self.extras else ()
+
     def begin(self) -> None:
         """Places of a warp that stay the same from tile to tile."""
         if not self.extras:

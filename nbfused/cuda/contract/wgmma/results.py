@@ -199,7 +199,11 @@ class Results:
         """64 columns: 16 after 16, so that few results are in registers at once."""
         out = self.out
         self._place(part, "at_row", "at_column")
-        with out.block("if at_column < size_n:"):
+        moved = ["slot"] if self.kernel.plan.slabs > self.in_use else []
+        loaded = [f"{letter}{o.at}_{h}" for o, how in self.near for h in (0, 1)
+                  if how == "pair"]
+        with out.block("if at_column < size_n:"), out.repeated(
+                [*self.kernel.boxes.state, *moved], ["sums", *loaded]):
             if self.slabs:
                 self._free_slabs()
             self.kernel.boxes.arrive()
