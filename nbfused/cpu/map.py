@@ -21,7 +21,7 @@ from .runtime.compile import build
 from .runtime.native import Part, one_part, shared_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
-from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
+from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines, turned
 from .text.divisions import Divided, divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, local, loop, unravel
@@ -89,6 +89,8 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     of_few = short_map(typed, signature)
     by_index = "index" in typed.kinds and not {"raw", "scatter"}.isdisjoint(typed.kinds)
     copies = _copies(typed)
+    turns = bool(typed.inner) and not any(typed.wraps) and not {
+        "index", "scatter"} & {*typed.kinds}
     inputs = len(signature.inner) - len(signature.outputs)
     usual = cache(lambda row, codes: map_launcher(compile_map(
         typed, signature._replace(inner=codes), row)))
@@ -96,6 +98,8 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     def bind(call: Call) -> Start:
         codes = signature.inner if not copies or call.shape[-1] < _COPIES else \
             with_seconds(signature.inner, call.strides, inputs)
+        if turns and len(call.shape) > 1:
+            call, codes = turned(call, codes)
         few = of_few and of_few.bind(call)
         return few or usual(_short_row(call) if by_index else 0, codes).bind(call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from ..errors import RangeError
 from ..op import AnyArray, Case, elementwise, op
 from ..op.base import Operand, check_operand, is_number
 from ..op.keywords import as_numpy
+from ..scalar.language import names as nb
+from ..support.dtypes import BFLOAT16
+from .arithmetic import reciprocal_of, square
 from .checks import check_range
 
 __all__ = ["power"]
@@ -24,7 +28,30 @@ def raise_to(x, y):
     return x ** y
 
 
-raise_to.parameters.name = "power"  # for messages
+@elementwise
+def cube(x):
+    """``x ** 3``."""
+    return x ** 3
+
+
+@elementwise
+def fourth_power(x):
+    """``x ** 4``."""
+    return x ** 4
+
+
+@elementwise
+def inverse_root(x):
+    """``x ** -0.5``: 0 at -inf and inf at -0.0."""
+    return 0.0 if x == -math.inf else nb.rsqrt(x + 0.0)
+
+
+#: Powers of floats by these numbers; others take 20 to 50 times as long
+#: (benchmarks/notes/cpu.md#powers).  That by 0.5 is no `sqrt`, whose derivative at 0 is
+#: 0 where this one's is inf.
+_KNOWN = {2: square, 3: cube, 4: fourth_power, -1: reciprocal_of, -0.5: inverse_root}
+for function in (raise_to, cube, fourth_power, inverse_root):
+    function.parameters.name = "power"  # for messages
 
 
 @op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"),
@@ -58,9 +85,19 @@ def power(x: Operand, y: Operand, **options: Any) -> AnyArray:
         return as_numpy("power", x, y, **options)
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
+    if type(y) in (int, float) and y in _KNOWN and _is_real(x):
+        return _KNOWN[y](x, **options)
     if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):
         y = _checked_exponent(y)
     return raise_to(x, y, **options)
+
+
+def _is_real(x: Any) -> bool:
+    """Whether these are arrays of real floats."""
+    if is_number(x):
+        return False
+    dtype = dtype_of(x)
+    return dtype.kind == "f" or dtype == BFLOAT16
 
 
 def _is_whole(x: Any, kinds: str) -> bool:

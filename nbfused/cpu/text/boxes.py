@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from ...backend import Call
 from ...specs import TypedMap
 from .elements import Elements
 from .operands import Operand, Window, sides
 
-__all__ = ["bounds", "bounds_of", "interior", "row_lines", "split_lines"]
+__all__ = ["bounds", "bounds_of", "interior", "row_lines", "split_lines", "turned"]
+
+#: Elements of rows that are turned at most, and how many rows at least.
+_SHORT, _ROWS = 8, 64
 
 
 def bounds(boxes: int, rank: int) -> list[str]:
@@ -27,6 +31,30 @@ def bounds(boxes: int, rank: int) -> list[str]:
 def bounds_of(call: Call) -> tuple[int, ...]:
     """The values of `bounds` in a call."""
     return tuple([n for box in call.boxes for sides in box for n in sides])
+
+
+def turned(call: Call, codes: Sequence[str]) -> tuple[Call, tuple[str, ...]]:
+    """A call with its last loop outermost, and its stride codes, where rows are short.
+
+    Of two arrays joined along a new last axis each row has an element in each box: its
+    stretches cost more than they hold.  Raw inputs keep the strides of their axes.
+    """
+    row, rows = call.shape[-1], prod(call.shape[:-1])
+    last = range(len(call.shape) - 1)
+    if row > _SHORT or rows < _ROWS or call.shape[-2] < row or not any(
+            box[-1] != (0, row) for box in call.boxes):
+        return call, tuple(codes)
+    order = [len(last), *last]
+    strides = tuple([own if code[0] == "r" else tuple([own[d] for d in order])
+                     for own, code in zip(call.strides, codes, strict=True)])
+    made = replace(call, shape=tuple([call.shape[d] for d in order]), strides=strides,
+                   boxes=tuple([tuple([box[d] for d in order]) for box in call.boxes]))
+    return made, tuple([code if code[0] == "r" else _code(own[-1]) for own, code in zip(
+        strides, codes, strict=True)])
+
+
+def _code(stride: int) -> str:
+    return str(stride) if stride in (0, 1) else "s"
 
 
 def row_lines(wraps: Sequence[bool], outer: Sequence[str]) -> list[str]:

@@ -197,7 +197,7 @@ class Fused(PickledByName):
         >>> spread = nf.fuse(lambda x: np.sqrt((x - x.mean()) ** 2).sum())
         >>> found = spread.explain(np.ones(1000))
         >>> [launch.operations for launch in found]
-        [('sum__mean',), ('subtract', 'raise_to', 'sqrt', 'sum_sum')]
+        [('sum__mean',), ('subtract', 'square', 'sqrt', 'sum_sum')]
         >>> found.bytes, found.unfused_bytes
         (16024, 64024)
         """

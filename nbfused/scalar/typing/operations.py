@@ -26,6 +26,9 @@ from .values import INT64, UINT8, UINT64, Operand
 
 __all__ = ["Operations"]
 
+#: Exponents of floats that are products: others have more roundings than a power.
+_FACTORS = frozenset({-1, 1, 2, 3, 4})
+
 class Operations(Accesses):
     """Each method lowers one kind of operation."""
 
@@ -45,6 +48,9 @@ class Operations(Accesses):
         """An operation of the printers, its operands cast to their common dtype."""
         op, result, row = s.op, s.results[0], OPS[s.op]
         folded = fold(op, tuple(v for v, _ in args)) if is_weak(args) else None
+        if op == "logical_and" and any(
+                isinstance(v, Literal) and not number(v) for v, _ in args):
+            folded = literal(False)
         if folded is not None:
             return self.bind(result, (folded, literal_type(folded)))
         targets, t = self.resolved(op, args)
@@ -132,6 +138,8 @@ class Operations(Accesses):
         if isinstance(condition, Literal):
             taken = sides[0 if number(condition) else 1]
             return self.bind(s.results[0], (self.coerce(taken, t), t))
+        if sides[0] == sides[1]:
+            return self.bind(s.results[0], sides[0])
         self.emit("select", (self.coerce((condition, ct), BOOL),
                              *self.coerce_all(sides, (t, t))), t, name=s.results[0])
         return None
@@ -159,9 +167,18 @@ class Operations(Accesses):
         return None
 
     def lower_pow(self, s: Let, args: list[Operand]) -> None:
-        """Integers to the power of integers multiply."""
+        """Integers to the power of integers multiply, as do a few known exponents."""
         _, t = self.resolved("pow", args)
-        return self.lower_powi(s, args) if is_integer(t) else self.elementary(s, args)
+        base, (exponent, _) = args
+        if is_integer(t):
+            return self.lower_powi(s, args)
+        if isinstance(exponent, Literal) and number(exponent) in _FACTORS and not (
+                is_weak([base]) or self.compute(t).kind == "c"):
+            whole = literal(int(number(exponent).real))
+            self.emit("powi", (self.coerce(base, t), self.coerce(
+                (whole, Weak("int")), INT64)), t, name=s.results[0])
+            return None
+        return self.elementary(s, args)
 
     def lower_imag(self, s: Let, args: list[Operand]) -> None:
         """Zero for a real operand."""
