@@ -41,16 +41,22 @@ def fourth_power(x):
 
 
 @elementwise
+def root(x):
+    """``x ** 0.5``."""
+    return nb.half_power(x)
+
+
+@elementwise
 def inverse_root(x):
     """``x ** -0.5``: 0 at -inf and inf at -0.0."""
     return 0.0 if x == -math.inf else nb.rsqrt(x + 0.0)
 
 
 #: Powers of floats by these numbers; others take 20 to 50 times as long
-#: (benchmarks/notes/cpu.md#powers).  That by 0.5 is no `sqrt`, whose derivative at 0 is
-#: 0 where this one's is inf.
-_KNOWN = {2: square, 3: cube, 4: fourth_power, -1: reciprocal_of, -0.5: inverse_root}
-for function in (raise_to, cube, fourth_power, inverse_root):
+#: (benchmarks/notes/cpu.md#powers).
+_KNOWN = {2: square, 3: cube, 4: fourth_power, -1: reciprocal_of, 0.5: root,
+          -0.5: inverse_root}
+for function in (raise_to, cube, fourth_power, root, inverse_root):
     function.parameters.name = "power"  # for messages
 
 

@@ -1,4 +1,4 @@
-"""Powers by numbers that are products: 2, 3, 4, -1 and -0.5, beside others."""
+"""Powers by numbers that are products and roots, beside others."""
 
 import ml_dtypes
 import numpy as np

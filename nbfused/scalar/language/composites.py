@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DefinitionError
-from .elementary import EVERYWHERE, FLOATS
+from .elementary import EVERYWHERE, FLOATS, POSITIVE
 from .row import define
 
 __all__ = ["compose"]
@@ -52,6 +52,10 @@ compose("square", "a", "return a*a", "2.0*a", rule="square", doc="``a*a``.",
 compose("reciprocal", "a", "return 1.0/a", "-y*y",
         doc="``1/a``, floating also for integers.",
         exact="1/a", points=EVERYWHERE)
+# Neither `sqrt`, whose derivative at 0 is 0, nor its value at -0.0 and -inf.
+compose("half_power", "a", "return inf if a == -inf else sqrt(a + 0.0)", "0.5/y",
+        real=True, doc="``a**0.5``: inf at -inf, and its derivative at 0.",
+        exact="sqrt(a)", points=POSITIVE)
 compose("round", "a", "return rint(a)", None, rule="rint", passes="iu",
         aliases=(round, np.round, np.around), python="round", real=True,
         on_complex="complex_rint",
