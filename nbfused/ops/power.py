@@ -52,7 +52,7 @@ def inverse_root(x):
     return 0.0 if x == -math.inf else nb.rsqrt(x + 0.0)
 
 
-#: Powers of floats by these numbers; others take 20 to 50 times as long
+#: Powers by these numbers; others take 20 to 50 times as long, of complex numbers 900
 #: (benchmarks/notes/cpu.md#powers).
 _KNOWN = {2: square, 3: cube, 4: fourth_power, -1: reciprocal_of, 0.5: root,
           -0.5: inverse_root}
@@ -91,19 +91,21 @@ def power(x: Operand, y: Operand, **options: Any) -> AnyArray:
         return as_numpy("power", x, y, **options)
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
-    if type(y) in (int, float) and y in _KNOWN and _is_real(x):
+    if type(y) in (int, float) and y in _KNOWN and _takes(x, y):
         return _KNOWN[y](x, **options)
     if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):
         y = _checked_exponent(y)
     return raise_to(x, y, **options)
 
 
-def _is_real(x: Any) -> bool:
-    """Whether these are arrays of real floats."""
+def _takes(x: Any, y: float) -> bool:
+    """Whether what is known of an exponent holds for arrays like `x`."""
     if is_number(x):
         return False
     dtype = dtype_of(x)
-    return dtype.kind == "f" or dtype == BFLOAT16
+    if dtype.kind in "iu":
+        return type(y) is int and y > 1
+    return dtype.kind == "f" or dtype == BFLOAT16 or (dtype.kind == "c" and y % 1 == 0)
 
 
 def _is_whole(x: Any, kinds: str) -> bool:

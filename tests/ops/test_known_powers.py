@@ -30,6 +30,32 @@ def test_known_exponents_are_as_any_exponent_in_an_array(exponent, dtype, device
                                   np.signbit(expected)[~np.isnan(expected)])
 
 
+@pytest.mark.parametrize("exponent", [2, 3, 4, -1, 2.0, -1.0, 0.5, 1.5, -2])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers(exponent, dtype):
+    rng = np.random.default_rng(2)
+    x = (rng.normal(size=50) + 1j*rng.normal(size=50)).astype(dtype)
+    found = ops.power(x, exponent)
+    assert found.dtype == x.dtype
+    exact = np.power(x.astype("c16"), np.full(50, exponent, "c16"))
+    tolerance = 2e-6 if dtype == "complex64" else 4e-15
+    np.testing.assert_allclose(found, exact, tolerance)
+    slope = nf.grad(lambda x: ops.sum(ops.power(x, exponent)), holomorphic=True)(x)
+    np.testing.assert_allclose(slope, exponent*exact/x, 2*tolerance)
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 5, 2.0, 0.5, -1.0])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "uint64"])
+def test_integers(exponent, dtype):
+    """They wrap around, and have NumPy's dtypes."""
+    x = np.array([0, 1, 2, 3, 7, 11, 120, 3]).astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = np.power(x, exponent)
+    for found in (ops.power(x, exponent), np.power(nf.Variable(x), exponent).data):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, 1e-15)
+
+
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_derivatives_of_known_exponents(exponent):
     """To second order, those of a power by an array."""
