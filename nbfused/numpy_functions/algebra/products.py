@@ -11,6 +11,7 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
+from ...scalar.typing.types import compute_dtype, promoted_dtype
 from ..base import (
     as_arrays,
     axes_of,
@@ -174,6 +175,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     `numpy.einsum_path` finds.
     """
     labels, wanted, arrays = _parsed(operands)
+    arrays, kind = _of_one_kind(arrays)
     pairs = [_without_repeats(x, text) for x, text in zip(arrays, labels, strict=True)]
     for positions in _path(pairs, wanted):
         first, *taken = [pairs[k] for k in positions]
@@ -181,11 +183,22 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
         keep = set(wanted).union(*(text for _, text in pairs))
         for k, pair in enumerate(taken):
             later = (text for _, text in taken[k + 1:])
-            first = _product(first, pair, keep.union(*later))
+            first = _product(first, pair, keep.union(*later), kind)
         pairs.append(first)
     ((x, text),) = pairs
-    x, text = _summed(x, text, set(wanted))
-    return stored(permuted(x, [text.index(label) for label in wanted]), out)
+    x, text = _summed(x, text, set(wanted), kind)
+    x = converted(permuted(x, [text.index(label) for label in wanted]), kind)
+    return stored(x, out)
+
+
+def _of_one_kind(arrays: Sequence[Any]) -> tuple[list[Any], np.dtype[Any]]:
+    """The operands, and the dtype that NumPy computes in: the one common to all.
+
+    A product of two has that dtype by itself; one of more begins with a narrower one.
+    """
+    arrays = as_arrays(arrays, "numpy.einsum", weak=False)
+    kind = promoted_dtype(*map(dtype_of, arrays))
+    return arrays if len(arrays) < 3 else [converted(x, kind) for x in arrays], kind
 
 
 def _path(pairs: Sequence[tuple[Any, str]], wanted: str) -> list[tuple[int, ...]]:
@@ -259,15 +272,16 @@ def _without_repeats(x: Any, text: str) -> tuple[Any, str]:
     return x, text
 
 
-def _summed(x: Any, text: str, keep: set[str]) -> tuple[Any, str]:
-    """An operand summed over the labels that nobody keeps."""
+def _summed(x: Any, text: str, keep: set[str],
+            kind: np.dtype[Any]) -> tuple[Any, str]:
+    """An operand summed over labels that nobody keeps, as wide as products are."""
     axes = tuple(k for k, label in enumerate(text) if label not in keep)
-    return (ops.sum(x, axis=axes, dtype=dtype_of(x)), "".join(
+    return (ops.sum(x, axis=axes, dtype=compute_dtype(kind)), "".join(
         label for label in text if label in keep)) if axes else (x, text)
 
 
 def _product(left: tuple[Any, str], right: tuple[Any, str],
-             keep: set[str]) -> tuple[Any, str]:
+             keep: set[str], kind: np.dtype[Any]) -> tuple[Any, str]:
     """The product of two operands, summed over labels that nobody keeps."""
     sizes = [dict(zip(text, shape_of(x), strict=True)) for x, text in (left, right)]
     for label in sizes[0].keys() & sizes[1].keys():
@@ -275,9 +289,9 @@ def _product(left: tuple[Any, str], right: tuple[Any, str],
                 sizes[0][label], sizes[1][label]):
             raise ShapeError(f"numpy.einsum: label {label!r} has extents "
                              f"{sizes[0][label]} and {sizes[1][label]}")
-    a, first = _summed(*_narrowed(*left, sizes[1]), keep | set(right[1]))
-    b, second = _summed(*_narrowed(*right, sizes[0]), keep | set(first))
-    a, first = _summed(a, first, keep | set(second))
+    a, first = _summed(*_narrowed(*left, sizes[1]), keep | set(right[1]), kind)
+    b, second = _summed(*_narrowed(*right, sizes[0]), keep | set(first), kind)
+    a, first = _summed(a, first, keep | set(second), kind)
     made = "".join(dict.fromkeys(c for c in first + second if c in keep))
     if set(first + second) == set(made):
         return _multiplied(a, first, b, second, made), made
