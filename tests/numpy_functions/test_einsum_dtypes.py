@@ -16,7 +16,7 @@ TRUTHS = np.array([[True, True, False, True], [False, True, True, True],
 LARGE = np.full(9, 100, np.int8)
 THREE = np.array([7, 8, 9])
 
-#: Each text with its operands, of which one is summed alone or two are multiplied first.
+#: A text and operands, of which one is summed alone or two are multiplied first.
 CASES = {
     "truths beside a column": ("ij,kj->ik", COLUMN, TRUTHS),
     "truths beside floats": ("ij,kj->ik", COLUMN.astype(np.float32), TRUTHS),

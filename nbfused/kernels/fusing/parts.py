@@ -15,12 +15,13 @@ from ...ops.assignment import with_slice
 from ...registry.operations import OPS
 from ...specs import View
 from ...specs.base import Shape
+from ...specs.fusion.graph import Node, Value
 from ...specs.fusion.slicing.rearranged import is_alignment
 
 if TYPE_CHECKING:
     from .symbols.arrays import Symbol
 
-__all__ = ["made_of", "may_copy", "overwritten"]
+__all__ = ["is_view", "is_view_of", "made_of", "may_copy", "memory_of", "overwritten"]
 
 
 def made_of(whole: Symbol, views: Sequence[View]) -> Symbol:
@@ -74,3 +75,40 @@ def _is_leading(part: View, shape: Shape) -> bool:
     (_, _, step), *others = part.params or ((0, 1, 1),)
     return step == 1 and all(one == (0, n, 1)
                              for one, n in zip(others, shape[1:], strict=True))
+
+
+def is_view(spec: Any) -> bool:
+    """True if the result shares the memory of the first input."""
+    return bool(spec.rearranges)
+
+
+def is_view_of(value: Value, base: Value, through: list[Node] | None = None) -> bool:
+    """Whether one value is another, or a view of it; `through` gets the steps back."""
+    while value is not base:
+        if value.node is None or not is_view(value.node.spec):
+            return False
+        if through is not None:
+            through.append(value.node)
+        value = value.node.inputs[0]
+    return True
+
+
+def memory_of(value: Value) -> Value:
+    """The value that was computed into the memory of `value`."""
+    while (base := _viewed(value)) is not None:
+        value = base
+    return value
+
+
+def _viewed(value: Value) -> Value | None:
+    """The value that this one is a view of."""
+    node = value.node
+    if node is None:
+        return None
+    position: int | None = 0
+    if not is_view(node.spec):
+        # A called function says it.
+        views = getattr(node.spec, "views", None)
+        position = None if views is None else views[node.outputs.index(value)]
+    found: Value | None = None if position is None else node.inputs[position]
+    return found

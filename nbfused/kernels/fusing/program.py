@@ -16,11 +16,12 @@ from ...dispatch.outputs import check_distinct, check_output
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
 from ...specs import View
-from ...specs.fusion.graph import Launch, Value, live
+from ...specs.fusion.graph import Launch, Node, Value, live
 from ...specs.fusion.order import begun_early
 from ...specs.fusion.partition import partition
 from ...support import trees
 from ...support.records import record
+from .parts import is_view_of, memory_of
 
 if TYPE_CHECKING:
     from .calling.exchange import Exchange
@@ -36,9 +37,7 @@ __all__ = [
     "data_of",
     "detach",
     "evaluate",
-    "is_view",
     "map_tree",
-    "memory_of",
     "read_by",
     "run_check",
     "run_opaque",
@@ -79,6 +78,8 @@ class Opaque:
     views: tuple[int | None, ...] = (None,)
     exchange: Exchange | None = None
     awaits: bool = False
+    #: It is no spec that shows the elements of an array in another order.
+    rearranges = False
 
     @property
     def launches(self) -> bool:
@@ -223,7 +224,23 @@ class Program:
                 if log is not None:
                     copied = Launch(COPY, (new,), (Value(own.shape, own.type),))
                     log.append(Logged(copied, (env[new],), (env[own],), (env[own],)))
+                self._view_again(own, env, log)
         return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
+
+
+    def _view_again(self, own: Value, env: dict[Value, Any],
+                    log: list[Logged] | None) -> None:
+        """Make results that are views of what was stored views of the argument."""
+        for value in tree_values(self.outputs):
+            nodes: list[Node] = []
+            if is_view_of(value, self.stores[own], nodes):
+                shown = own
+                for node in reversed(nodes):
+                    made = node.outputs[0]
+                    made = made if made is value else Value(made.shape, made.type)
+                    launch = Launch(node.spec, (shown,), (made,), node.asked)
+                    (env[made],) = _launch(launch, None, env, None, log)
+                    shown = made
 
 
 def _ends(trace: Trace, wanted: Sequence[Value]) -> list[Value]:
@@ -353,32 +370,9 @@ def read_by(launch: Launch) -> list[Value]:
     return [v for v in inputs if isinstance(v, Value)]
 
 
-def is_view(spec: Any) -> bool:
-    """True if the result shares the memory of the first input."""
-    return not isinstance(spec, Opaque) and spec.rearranges
-
-
 def _bases(found: Iterable[Value]) -> set[Value]:
     """The values that these are views of."""
     return {memory_of(v) for v in found if memory_of(v) is not v}
-
-
-def memory_of(value: Value) -> Value:
-    """The value that was computed into the memory of `value`."""
-    while (base := _viewed(value)) is not None:
-        value = base
-    return value
-
-
-def _viewed(value: Value) -> Value | None:
-    """The value that this one is a view of."""
-    node = value.node
-    if node is None or not (isinstance(node.spec, Opaque) or is_view(node.spec)):
-        return None
-    position = node.spec.views[node.outputs.index(value)] if isinstance(
-        node.spec, Opaque) else 0
-    found: Value | None = None if position is None else node.inputs[position]
-    return found
 
 
 def detach(x: Any) -> Any:

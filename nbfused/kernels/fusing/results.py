@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from ...autograd.graph import COPY
 from ...autograd.numpy_api.chosen import Chosen
 from ...errors import KernelTypeError
 from ...specs.fusion.graph import Node, Value
+from ...support.trees import leaves_of
 from .outside.containers import holds_array, is_object
 from .outside.host_arrays import HostArray
-from .program import is_view, map_tree, memory_of
+from .parts import is_view, is_view_of, memory_of
+from .program import map_tree
 from .symbols.arrays import Symbol
 from .symbols.numbers import Number
 
@@ -25,9 +28,55 @@ __all__ = ["results_of"]
 
 def results_of(trace: Trace, result: Any) -> Any:
     """The tree that a function returns, with values in the places of symbols."""
+    views = [x for x in leaves_of(result) if isinstance(x, Symbol)]
+    for view in views:
+        _follow(trace, view, views)
     arrays: dict[Value, object] = {memory_of(new): own
                                    for own, new in trace.stores.items()}
-    return map_tree(result, lambda x: _output(trace, x, arrays))
+    found = map_tree(result, lambda x: _output(trace, x, arrays) if not _is_element(x)
+                     else x)
+    return map_tree(found, lambda x: _element(trace, x, arrays) if _is_element(x)
+                    else x)
+
+
+def _follow(trace: Trace, view: Symbol, results: Sequence[Symbol]) -> None:
+    """Make a view of an array that was changed by parts a view of what it is now.
+
+    That is what an argument is at the end, or what is returned as well.
+    """
+    root = view.root
+    if root is None or not view.parts:
+        return
+    if root.own is None:
+        shown = trace.operand(root) if any(x is root for x in results) else None
+    else:
+        shown = trace.stores.get(root.own)
+    if shown is None or is_view_of(trace.operand(view), shown):
+        return
+    for part in view.parts:
+        shown = _node(trace, part, shown)
+    view.value = shown
+
+
+def _node(trace: Trace, spec: Any, value: Value) -> Value:
+    """The result of a node of one input, of the input's dtype."""
+    (shape,) = spec.out_shapes((value.shape,))
+    node = Node(spec, (value,), [(shape, value.type)], (value.type,))
+    trace.nodes.append(node)
+    return node.outputs[0]
+
+
+def _is_element(x: Any) -> bool:
+    return isinstance(x, Symbol) and x.element and not x.extents and x.own is None
+
+
+def _element(trace: Trace, x: Symbol, arrays: Mapping[Value, object]) -> Value:
+    """An element of an array, which NumPy has as a number: in memory of its own."""
+    value = trace.operand(x)
+    memory = memory_of(value)
+    if memory is value or (memory.node is not None and memory not in arrays):
+        return value
+    return _node(trace, COPY, value)
 
 
 def _output(trace: Trace, x: Any, arrays: dict[Value, object]) -> Any:

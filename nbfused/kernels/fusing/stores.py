@@ -21,8 +21,8 @@ from ...specs.base import Shape
 from ...specs.fusion.graph import Value
 from ...specs.fusion.slicing.rearranged import is_alignment
 from .outside.host_arrays import HostArray
-from .parts import made_of, overwritten
-from .program import data_of, memory_of
+from .parts import made_of, memory_of, overwritten
+from .program import data_of
 from .symbols.arrays import MAY_BE_A_COPY, Symbol
 
 if TYPE_CHECKING:

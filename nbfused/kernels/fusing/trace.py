@@ -33,7 +33,8 @@ from .outside.lines import is_library, is_ours, user_frame, with_line
 from .outside.memories import Memories, Site, site_of
 from .outside.snapshots import Snapshots
 from .outside.watching import Watch
-from .program import HostCall, Opaque, Program, data_of, detach, is_view
+from .parts import is_view
+from .program import HostCall, Opaque, Program, data_of, detach
 from .pytorch.functions import torch_recording, torch_records
 from .results import results_of
 from .stores import assign, check_contiguous

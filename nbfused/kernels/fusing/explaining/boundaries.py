@@ -9,7 +9,8 @@ from ....specs import Contract, Map, Reduce
 from ....specs.fusion.graph import Launch, Value
 from ....specs.fusion.partition import READS
 from ....support.records import record
-from ..program import Opaque, memory_of, read_by
+from ..parts import memory_of
+from ..program import Opaque, read_by
 
 __all__ = ["Boundary", "boundaries"]
 

@@ -12,7 +12,8 @@ from ....specs import View
 from ....specs.fusion.graph import Launch, Value
 from ....support.display import html_table, text_table
 from ....support.records import record
-from ..program import Opaque, Program, memory_of, read_by, tree_values
+from ..parts import memory_of
+from ..program import Opaque, Program, read_by, tree_values
 from .boundaries import Boundary, boundaries
 from .drawing import drawing
 

@@ -278,5 +278,6 @@ def _leading_to(wanted: Sequence[Value], views: Sequence[Launch]) -> tuple[Launc
     for view in reversed(views):
         if needed.intersection(view.outputs):
             found.append(view)
+            needed.difference_update(view.outputs)  # as it was made last
             needed.update(x for x in view.inputs if isinstance(x, Value))
     return tuple(reversed(found))

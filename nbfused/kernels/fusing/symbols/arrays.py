@@ -27,8 +27,7 @@ from ....specs import View
 from ....specs.fusion.graph import Value, is_same
 from ....specs.shapes import assigned_shape
 from ..functions import ATTRIBUTES, METHODS
-from ..parts import may_copy
-from ..program import memory_of
+from ..parts import may_copy, memory_of
 from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 
 if TYPE_CHECKING:
