@@ -7,10 +7,10 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from ..arrays import is_array
-from ..arrays.traced import find_traced
+from ..arrays.traced import Traced, find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
-from ..support.trees import leaves_of
+from ..support.trees import leaves_of, map_tree
 from .calls.keeping import Keeper, keeping
 from .compilers.dynamo import called_whole
 from .custom import (
@@ -159,6 +159,8 @@ class RuleNode(CallNode):
         self.rule = rule
         self.arguments = tuple(Argument(x, f"argument {k} of {self.name}")
                                for k, x in enumerate(args))
+        if find_traced(args) is not None:
+            residuals = map_tree(residuals, _as_now)
         self.residuals = residuals
         self.watched = tuple(Saved(a, f"a residual of {self.name}")
                              for a in _arrays(residuals))
@@ -187,6 +189,11 @@ class RuleNode(CallNode):
         super().release()
         self.arguments = self.watched = ()
         self.residuals = None
+
+
+def _as_now(x: Any) -> Any:
+    """What is traced as it is before a change in place; anything else itself."""
+    return x.plain() if isinstance(x, Traced) else x
 
 
 def _arrays(tree: Any) -> Iterator[Any]:

@@ -104,7 +104,9 @@ class Saved:
             if not self.guarded and is_lazy(data):  # changed by giving it a new graph
                 self.data = data.copy()
                 return
-        if config.debug and not isinstance(data, Traced):
+        if isinstance(data, Traced):
+            self.data = data.plain()  # as it is now
+        elif config.debug:
             self._checksum, self.guarded = checksum(data), True
         _NEW.add(weakref.ref(self, _NEW.discard))
 
