@@ -309,12 +309,12 @@ class Function:
         return cls._run(args)
 
     @classmethod
-    def _run(cls, args: Sequence[Any]) -> Any:
-        """Run it on arrays, or on what is traced."""
+    def _run(cls, args: Sequence[Any], inputs: Sequence[Any] | None = None) -> Any:
+        """Run it on arrays, or on what is traced; on `inputs` if these are given."""
         if any(map(tracked_by_library, args)):
             return CALL_WHOLE[0](cls.__name__, cls.apply, args)
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))
-        inputs = detach_all(args)
+        inputs = detach_all(args) if inputs is None else inputs
         with grad_mode(False):
             result = cls.forward(ctx, *inputs)
         single = not isinstance(result, (tuple, list))

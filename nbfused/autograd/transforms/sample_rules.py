@@ -51,7 +51,11 @@ def call_rule(rule: custom_vjp, level: Level, args: Sequence[Any]) -> Any:
 def call_function(function: type[Function], level: Level, args: Sequence[Any]) -> Any:
     """Call an `nf.Function` on placeholders of `level`."""
     lifted = _lifted(level, args)
-    if _recorded_outside(level, lifted):
+    outside = _recorded_outside(level, lifted)
+    if outside and hasattr(function, "native"):  # made of what that sees
+        plain = [x.plain() if isinstance(x, Batched) else x for x in lifted]
+        return function._run(lifted, plain)
+    if outside:
         raise NotDifferentiableError(
             f"vmap: {function.__name__} is an nf.Function, and a tape outside of vmap "
             "differentiates through it, which would not see its backward; write it "
