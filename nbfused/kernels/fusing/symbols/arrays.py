@@ -28,7 +28,7 @@ from ....specs.fusion.graph import Value, is_same
 from ....specs.shapes import assigned_shape
 from ..functions import ATTRIBUTES, METHODS
 from ..parts import may_copy, memory_of
-from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
+from .unknown import WAY_OUT, Unknown, mark_scalar, part_made, refuse
 
 if TYPE_CHECKING:
     from ..trace import Trace
@@ -319,6 +319,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def __getitem__(self, key: Any) -> Any:
         made = super().__getitem__(key)
+        part_made(made, (self, key), {})
         keys = key if isinstance(key, tuple) else (key,)
         if isinstance(made, Symbol) and not any(k is Ellipsis for k in keys):
             made.scalar, made.element = True, self.gives_scalars

@@ -17,18 +17,20 @@ from ....autograd.numpy_api.of_cupy import CupyProtocols
 from ....autograd.numpy_api.ufuncs import method_name
 from ....specs import View
 from ....specs.fusion.graph import Value
+from ....support.trees import leaves_of
 from ..calling.calls import known_or_called
 from ..calling.exchange import Exchange, record_exchange
 from ..calling.rules import record_rule
 from ..calling.steps import record_callback, record_step
 from ..functions import GIVE_ARRAYS, traced_function
 from ..outside.lines import user_frame
+from ..parts import memory_of
 from ..ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["WAY_OUT", "Unknown", "mark_scalar", "refuse"]
+__all__ = ["WAY_OUT", "Unknown", "mark_scalar", "part_made", "refuse"]
 
 _UNKNOWN = "not known while nf.fuse traces a function; "
 
@@ -159,9 +161,8 @@ class Unknown(CupyProtocols):
         made = known_or_called(
             self.tracer, known, f"{function.__module__}.{function.__name__}", function,
             args, kwargs)
-        if function not in GIVE_ARRAYS:
-            return mark_scalar(made, args, kwargs)
-        if _is_array(made):
+        made = mark_scalar(made, args, kwargs)
+        if function in GIVE_ARRAYS and _is_array(made):
             made.scalar = False
         return made
 
@@ -172,8 +173,24 @@ def _is_array(made: Any) -> bool:
 
 def mark_scalar(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Mark a result that is a NumPy scalar if 0-d: it is no view and no `out`."""
+    part_made(made, args, kwargs)
     out = kwargs.get("out")
     given = (*args, *(out if isinstance(out, tuple) else (out,)))
     if _is_array(made) and made.whole and not any(made is x for x in given):
         made.scalar = True
     return made
+
+
+def part_made(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Part results from arrays that the function itself has made and nobody else has.
+
+    A view of such a one is an array of its own to the caller.
+    """
+    for one in made if isinstance(made, (tuple, list)) else (made,):
+        if not _is_array(one) or one.whole or one.root is None:
+            continue
+        memory = memory_of(one.value)
+        if memory.node is not None and not any(
+                x.array is one.array or memory_of(x.value) is memory
+                for x in leaves_of([*args, *kwargs.values()]) if _is_array(x)):
+            one.part(one.value)
