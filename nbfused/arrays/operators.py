@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, OverlapError
 from ..registry.operations import NAMESPACES, OPS
 
-__all__ = ["Operators", "array_namespace"]
+__all__ = ["Operators", "array_namespace", "store_in_place"]
 
 #: Versions of the array API standard whose functions are there.
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -115,12 +115,23 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
             raise KernelTypeError("x op= y: y requires grad and x is a plain array; "
                                   "write x = x op y")
         if direct:
-            OPS[name](self, other, out=self)
+            store_in_place(name, self, other)
         else:
             OPS["positive"](_operation(name)(self, other), out=self)
         return self
 
     return method
+
+
+def store_in_place(name: str, x: Any, y: Any) -> None:
+    """``x op= y`` by the operation's `out`; where `y` is in that memory, of a copy.
+
+    As in ``x[1:] += x[:-1]``, which NumPy computes of what was there before.
+    """
+    try:
+        OPS[name](x, y, out=x)
+    except OverlapError:
+        OPS[name](x, OPS["astype"](y, y.dtype), out=x)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:

@@ -192,7 +192,7 @@ class RuleNode(CallNode):
 
 
 def _as_now(x: Any) -> Any:
-    """What is traced as it is before a change in place; anything else itself."""
+    """Something traced as it is before a change in place; anything else itself."""
     return x.plain() if isinstance(x, Traced) else x
 
 

@@ -390,3 +390,24 @@ def test_what_is_joined_of_views_does_not_follow(device):
     np.testing.assert_array_equal(nf.to_numpy(moved.data), rolled(x)[0])
     (moved * moved).sum().backward()
     np.testing.assert_array_equal(nf.to_numpy(w.grad), 2 * x)
+
+
+#: The target and what is added to it, in the same memory.
+OVERLAPS = {
+    "shifted": lambda x: (x[1:], x[:-1]), "reversed": lambda x: (x, x[::-1]),
+    "columns": lambda x: (x[:, 1:], x[:, :-1]), "transposed": lambda x: (x, x.T),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+@pytest.mark.parametrize("op", ["iadd", "isub", "imul", "itruediv"])
+def test_what_is_added_may_be_in_the_same_memory(op, name, device):
+    """As NumPy does it: of what was there before."""
+    host = np.arange(1.0, 17.0).reshape(4, 4)
+    array, v = nf.array(host, device=device), nf.Variable(nf.array(host, device=device))
+    expected = host.copy()
+    getattr(operator, op)(*OVERLAPS[name](expected))
+    getattr(operator, op)(*OVERLAPS[name](v))
+    np.testing.assert_allclose(nf.to_numpy(v.data), expected, rtol=1e-15)
+    getattr(operator, op)(*OVERLAPS[name](array))
+    np.testing.assert_allclose(nf.to_numpy(array), expected, rtol=1e-15)

@@ -83,3 +83,13 @@ def test_the_namespace():
     assert "rocm:0" in xp.__array_namespace_info__().devices()
     gradient = nf.grad(lambda v: v.__array_namespace__().sum(v * v))(x)
     np.testing.assert_allclose(nf.to_numpy(gradient), 2 * HOST)
+
+
+def test_what_is_added_may_be_in_the_same_memory():
+    host = np.arange(1.0, 17.0, dtype=np.float32).reshape(4, 4)
+    x = nf.array(host, device="rocm")
+    x[1:] += x[:-1]
+    x *= x[::-1]
+    host[1:] += host[:-1]
+    host *= host[::-1]
+    np.testing.assert_allclose(nf.to_numpy(x), host, 1e-6)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.operators import store_in_place
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
@@ -96,7 +97,7 @@ def _vocabulary_reflected(name: str) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     """``x op= y`` through the op's `out` argument."""
     def store(self: Any, other: Any) -> None:
-        OPS[name](self, other, out=self)
+        store_in_place(name, self, other)
 
     return _storing(store, lambda self, other: OPS[name](self, other), symbol)
 
