@@ -17,7 +17,7 @@ from ..arrays import describe, is_array
 from ..arrays.libraries.torch import stands_for_others
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
-from ..specs import Spec
+from ..specs import Spec, View
 from ..support.records import record
 from .graph import Edge, GraphArray, Leaf, Pass
 from .nodes import CachedRecording, SpecNode, is_floating, is_number
@@ -65,6 +65,9 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         raise TapeError(f"out: {spec.name} is recorded by PyTorch, because an input "
                         "requires grad; leave out=None and change nothing in "
                         "place, or use torch.no_grad()")
+    shown = _viewed(spec, inputs[0], options) if isinstance(spec, View) else None
+    if shown is not None:
+        return (shown,)
     # How many results the user asked for is found out on the way.
     call = [spec, options, 0, None]
     function, record_call = operation()
@@ -78,6 +81,32 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise
     count = call[2]
     return results if len(results) == count else results[:count]
+
+
+def _viewed(spec: View, x: Any, options: dict[str, Any]) -> Any | None:
+    """PyTorch's own view of a tensor, which may be changed in place; None of others.
+
+    It refuses that of views which a `torch.autograd.Function` gives.
+    """
+    spec.out_shapes((tuple(x.shape),))  # which refuses what does not fit in our words
+    if any(k is not None for k in options.get("dtypes") or ()):
+        return None
+    match spec.kind:
+        case "reshape":
+            return x.reshape(spec.params)
+        case "transpose":
+            return x.permute(spec.params)
+        case "broadcast":
+            return x.expand(spec.params)
+        case "squeeze":
+            return x.squeeze(spec.params)
+        case "expand":
+            for axis in spec.params:
+                x = x.unsqueeze(axis)
+            return x
+        case "slice" if all(step > 0 for _, _, step in spec.params):
+            return x[tuple([slice(*part) for part in spec.params])]
+    return None
 
 
 def _describe_all(inputs: Sequence[Any], options: dict[str, Any]) -> None:

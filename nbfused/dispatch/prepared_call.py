@@ -303,6 +303,10 @@ class PreparedCall:
 
 def _maker(place: Place, result: Result) -> Callable[[], Any]:
     """A function that allocates a result, which may run out of memory."""
+    if result.strides is not None and hasattr(place.library, "strided_maker"):
+        made: Callable[[], Any] = place.library.strided_maker(
+            result.shape, result.strides, result.dtype, place.device)
+        return made
     make = place.library.maker(result.shape, result.dtype, place.device)
     if result.strides is None:
         return make
@@ -333,5 +337,9 @@ def _order(result: Result) -> bool | None:
 def _allocate_again(place: Place, result: Result) -> Any:
     """Allocate a result after freeing cached memory."""
     native = allocate(place.library, result.shape, result.dtype, place.device)
-    return native if result.strides is None else place.library.view(
-        native, result.shape, result.strides, 0)
+    if result.strides is None:
+        return native
+    if hasattr(place.library, "strided_maker"):
+        del native  # there is memory now
+        return _maker(place, result)()
+    return place.library.view(native, result.shape, result.strides, 0)

@@ -130,7 +130,16 @@ class TorchLibrary:
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""
-        strides, theirs = dense_strides(shape), _names()[dtype]
+        return self.strided_maker(shape, dense_strides(shape), dtype, device)
+
+    def strided_maker(self, shape: tuple[int, ...], strides: tuple[int, ...],
+                      dtype: np.dtype, device: str) -> Callable[[], Any]:
+        """A function that allocates tensors with these strides.
+
+        They are no views, which PyTorch would not let change in place where a call of
+        ours has given them.
+        """
+        theirs = _names()[dtype]
         quick = allocation("cpu" if device == "cpu" else "cuda")
         if quick is not None:
             return partial(quick, shape, strides, theirs)
