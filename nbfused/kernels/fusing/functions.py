@@ -19,7 +19,9 @@ __all__ = ["ATTRIBUTES", "GIVE_ARRAYS", "METHODS", "traced_function"]
 
 #: Functions of NumPy that give an array without dimensions, where others give a scalar.
 GIVE_ARRAYS = frozenset({np.where, np.copy, np.astype, np.zeros_like, np.ones_like,
-                         np.empty_like, np.full_like})
+                         np.empty_like, np.full_like, np.tensordot, np.select,
+                         np.piecewise, np.apply_along_axis, np.roll, np.real_if_close,
+                         np.i0, np.cov})
 
 
 def _filled(a: Any, number: Any, dtype: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...arrays.traced import extents
 from ...errors import KernelTypeError
 from ...ops.assignment import with_slice
 from ...registry.operations import OPS
@@ -17,11 +18,13 @@ from ...specs import View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from ...specs.fusion.slicing.rearranged import is_alignment
+from ...specs.shapes import assigned_shape
 
 if TYPE_CHECKING:
     from .symbols.arrays import Symbol
 
-__all__ = ["is_view", "is_view_of", "made_of", "may_copy", "memory_of", "overwritten"]
+__all__ = ["is_view", "is_view_of", "made_of", "may_copy", "memory_of", "overwritten",
+           "shaped_for"]
 
 
 def made_of(whole: Symbol, views: Sequence[View]) -> Symbol:
@@ -112,3 +115,10 @@ def _viewed(value: Value) -> Value | None:
         position = None if views is None else views[node.outputs.index(value)]
     found: Value | None = None if position is None else node.inputs[position]
     return found
+
+
+def shaped_for(new: Any, target: tuple[int, ...]) -> Any:
+    """Drop axes of 1 in front of an assigned value that its target lacks."""
+    shape = tuple(extents(new))
+    fitting = assigned_shape(shape, target)
+    return new if fitting == shape else OPS["reshape"](new, fitting)

@@ -100,3 +100,45 @@ def test_an_element_is_a_scalar():
     given = np.arange(3.0)
     assert nf.fuse(changed)(given) == changed(given) == 2
     assert np.array_equal(given, np.arange(3.0))
+
+
+#: Numbers of NumPy's, and arrays without dimensions.
+NUMBERS = {
+    **WITHOUT_DIMENSIONS, "divmod": lambda x: np.divmod(x.sum(), 2)[0],
+    "modf": lambda x: np.modf(x.sum() / 4)[0], "median": np.median, "norm":
+    np.linalg.norm, "transposed": lambda x: x.sum().T,
+    "tensordot": lambda x: np.tensordot(x, x, 1),
+    "select": lambda x: np.select([x.sum() > 0], [x.sum()], 1.0),
+    "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 0, x),
+    "array": lambda x: np.array(x.sum()), "asarray": lambda x: np.asarray(x.sum()),
+}
+VIEWS = {"reshape": lambda y: y.reshape(1), "None": lambda y: y[None],
+         "expand_dims": lambda y: np.expand_dims(y, 0)}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_has_no_views(name, view):
+    def f(x):
+        y = NUMBERS[name](x)
+        z = VIEWS[view](y)
+        z += 1
+        return y * 1, z
+
+    x = np.array([1.0, 2.0, 4.5])
+    for found, expected in zip(nf.fuse(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+@pytest.mark.parametrize("given", [(), (1,)])
+def test_axes_given_to_a_number_are_reduced(shape, given):
+    """Where all that is combined has no dimensions, the axes were lost."""
+    def f(x):
+        y = (x * 2).reshape(shape)
+        axes = tuple(range(len(shape)))
+        return np.nanmax(y, axis=axes), np.nanmin(y[None], axis=0)
+
+    x = np.full(given, 2.5)
+    for found, expected in zip(nf.fuse(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(found, expected)

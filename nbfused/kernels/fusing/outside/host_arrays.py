@@ -153,8 +153,12 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     made = _array_of(args[0])
     if dtype is not None and dtype_of(made) != np.dtype(dtype):
         return made.astype(dtype)
-    copies = made is args[0] and kwargs.get("copy", function is np.array)
-    return made.copy() if copies else made
+    scalar = getattr(made, "is_scalar", False)
+    copies = made is args[0] and (scalar or kwargs.get("copy", function is np.array))
+    made = made.copy() if copies else made
+    if scalar:
+        made.scalar = False
+    return made
 
 
 def _is_of_numpy(x: Any) -> bool:

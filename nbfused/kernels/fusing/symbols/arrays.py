@@ -25,9 +25,8 @@ from ....op.base import is_number
 from ....registry.operations import OPS
 from ....specs import View
 from ....specs.fusion.graph import Value, is_same
-from ....specs.shapes import assigned_shape
 from ..functions import ATTRIBUTES, METHODS
-from ..parts import may_copy, memory_of
+from ..parts import may_copy, memory_of, shaped_for
 from .unknown import WAY_OUT, Unknown, mark_scalar, part_made, refuse
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
-        scalar = self.scalar and not self.extents and (
-            self.tracer.scalars or self.element)
+        scalar = self.is_scalar
         leaf = self._edge is not None and isinstance(self._edge[0], Leaf)
         if not scalar and (leaf or self.own is not None or self.root is None):
             check_unrecorded(self, other, symbol)
@@ -120,6 +118,10 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
+        if base.is_scalar:
+            self.part(self.value)
+            self.scalar = True
+            return
         self.loose = base.loose or (
             MAY_BE_A_COPY if part is not None and may_copy(part, base) else "")
         if self.loose:
@@ -218,6 +220,12 @@ class Symbol(Unknown, Traced, Variable):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.value.shape)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a number of NumPy's, which has no views."""
+        return self.scalar and not self.extents and (
+            self.tracer.scalars or self.element)
 
     @property
     def gives_scalars(self) -> bool:
@@ -332,7 +340,7 @@ class Symbol(Unknown, Traced, Variable):
         elif isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-            self.tracer.assign(self, _shaped_for(new, self.extents))
+            self.tracer.assign(self, shaped_for(new, self.extents))
         elif not is_basic(key):
             self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
@@ -340,7 +348,7 @@ class Symbol(Unknown, Traced, Variable):
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
-                self.tracer.assign(part, _shaped_for(new, part.extents))
+                self.tracer.assign(part, shaped_for(new, part.extents))
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number, or one row, wherever a condition holds."""
@@ -373,13 +381,6 @@ class Symbol(Unknown, Traced, Variable):
         """A text for messages."""
         value = self.value
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
-
-
-def _shaped_for(new: Any, target: tuple[int, ...]) -> Any:
-    """Drop axes of 1 in front of an assigned value that its target lacks."""
-    shape = tuple(extents(new))
-    fitting = assigned_shape(shape, target)
-    return new if fitting == shape else OPS["reshape"](new, fitting)
 
 
 def _by_function(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -172,12 +172,13 @@ def _is_array(made: Any) -> bool:
 
 
 def mark_scalar(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Mark a result that is a NumPy scalar if 0-d: it is no view and no `out`."""
+    """Mark results that are NumPy scalars if 0-d: they are no view and no `out`."""
     part_made(made, args, kwargs)
     out = kwargs.get("out")
     given = (*args, *(out if isinstance(out, tuple) else (out,)))
-    if _is_array(made) and made.whole and not any(made is x for x in given):
-        made.scalar = True
+    for one in made if isinstance(made, (tuple, list)) else (made,):
+        if _is_array(one) and one.whole and not any(one is x for x in given):
+            one.scalar = True
     return made
 
 

@@ -79,8 +79,8 @@ class Rearranged:
         return self._view(View("expand", tuple(range(lead))), x) if lead else x
 
     def _element(self, spec: View, shape: Shape, x: Value) -> Value:
-        if not x.shape:
-            return x
+        if not x.shape and (shape or x.by_value):
+            return x  # which the others broadcast
         if spec.kind != "slice":
             return self._view(spec, self._full(x, len(shape)))
         lead = len(shape) - len(x.shape)
