@@ -16,13 +16,34 @@ from ..autograd.numpy_api.integers import check_integer
 from ..autograd.numpy_api.refusals import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
+from ..scalar.typing.promotion import Weak, promote
+from ..scalar.typing.python_numbers import number_type
 from ..specs.shapes import names_only_element
 from ..support.trees import leaves_of
 
 __all__ = [
-    "as_arrays", "as_given", "axes_of", "axis_of", "check_values", "converted",
-    "copied", "detached", "filled", "floating", "implements", "index_array", "is_value",
-    "lined", "ops", "permuted", "sequence", "shape_of", "sizes", "stored", "truth",
+    "as_arrays",
+    "as_given",
+    "axes_of",
+    "axis_of",
+    "check_values",
+    "common_dtype",
+    "converted",
+    "copied",
+    "detached",
+    "filled",
+    "floating",
+    "implements",
+    "index_array",
+    "is_value",
+    "lined",
+    "ops",
+    "permuted",
+    "sequence",
+    "shape_of",
+    "sizes",
+    "stored",
+    "truth",
     "vocabulary",
 ]
 
@@ -139,6 +160,17 @@ def _like(x: Any, like: Any, weak: bool, name: str) -> Any:
     if weak and type(x) in (bool, int, float, complex):
         host = host.astype(np.result_type(dtype_of(like), x))
     return index_array(host, like)
+
+
+def common_dtype(values: Sequence[Any]) -> np.dtype | None:
+    """The dtype of arrays and numbers together, as NumPy finds it; None without arrays.
+
+    Pair by pair it may be another: of bool, 0.5 and float16 the first two have float64.
+    """
+    kinds = [number_type(x.python()) if isinstance(x, TracedNumber) and x.python else
+             dtype_of(x) if is_value(x) else number_type(x) for x in values]
+    found = promote(*kinds)
+    return None if isinstance(found, Weak) else found
 
 
 def filled(x: Any, dtype: Any, like: Any) -> Any:

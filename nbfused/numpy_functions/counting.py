@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
 from .base import (
     as_arrays,
     as_given,
     axes_of,
+    converted,
     implements,
     index_array,
     is_value,
@@ -109,7 +111,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None,
         ops.reshape(weights, (-1,)), index_array(inside, weights)), last + 1)
     edges_given = as_given(index_array(edges, weights), weights)
     if not density:
-        return sums, edges_given
+        return converted(sums, dtype_of(weights)), edges_given
     widths = index_array(np.diff(edges), weights)
     return ops.divide(ops.divide(sums, widths), ops.sum(sums)), edges_given
 

@@ -17,6 +17,7 @@ from ..errors import KernelTypeError
 from ..op.numbers import whole_number
 from .base import (
     as_arrays,
+    common_dtype,
     converted,
     copied,
     detached,
@@ -93,7 +94,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ValueError(f"numpy.select: {len(conditions)} conditions and "
                          f"{len(choices)} choices; expected as many, one at least")
     pairs = list(zip(conditions, choices, strict=True))
-    return reduce(lambda rest, pair: ops.where(pair[0], pair[1], rest), pairs[::-1],
+    kind = common_dtype([*choices, default])
+    return reduce(lambda rest, pair: ops.where(*pair, rest, dtype=kind), pairs[::-1],
                   default)
 
 
@@ -142,7 +144,6 @@ def sinc(x: Any) -> Any:
 def i0(x: Any) -> Any:
     """The modified Bessel function of order 0."""
     return vocabulary("i0", floating(x))
-
 
 
 @implements("deg2rad")

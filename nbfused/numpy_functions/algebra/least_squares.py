@@ -12,7 +12,15 @@ from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...errors import KernelTypeError
 from ...support.records import record
-from ..base import check_values, detached, implements, ops, shape_of, sizes
+from ..base import (
+    check_values,
+    detached,
+    floating,
+    implements,
+    ops,
+    shape_of,
+    sizes,
+)
 from ..library import computed, native
 from .decompositions import adjoint, lower_half, of_steepest, svdvals
 from .matrices import matrices, product
@@ -117,7 +125,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         The rank is not full in a call that was traced: the shape of the residuals would
         depend on it.
     """
-    a = matrices(a, "lstsq")
+    a, b = matrices(a, "lstsq"), floating(b)
     rows, columns = shape_of(a)
     p = pinv(a)
     x = ops.matmul(p, b)
