@@ -141,7 +141,7 @@ def _fitting(x: Any, made: Any, symbol: str) -> Any:
 
 def _own(made: Any) -> Any:
     """A result in memory of its own: with what was assigned it would change."""
-    return made.copy() if made._edge is None or _is_view(made._edge) else made
+    return made.copy("K") if made._edge is None or _is_view(made._edge) else made
 
 
 def laid_out(made: Any, before: Any) -> Any:
@@ -153,7 +153,8 @@ def laid_out(made: Any, before: Any) -> Any:
     axes = sorted(range(made.ndim), key=lambda axis: -want[axis])
     rows = OPS["reshape"](OPS["transpose"](made, axes), (-1,))
     ordered = OPS["reshape"](rows, [made.shape[axis] for axis in axes])
-    return OPS["transpose"](ordered, [axes.index(k) for k in range(made.ndim)]).copy()
+    back = [axes.index(k) for k in range(made.ndim)]
+    return OPS["transpose"](ordered, back).copy("K")
 
 
 def _base_of(x: Any) -> tuple[Any, list[View] | None]:
@@ -237,11 +238,15 @@ def _has_siblings(x: Any) -> bool:
 
 
 def _has_views(node: Node, besides: Sequence[Any]) -> bool:
-    """Whether views of a node's outputs live, or views of these."""
+    """Whether views of a node's outputs live, or views of these.
+
+    Those of what is in `besides` follow that.
+    """
     for variable, found in node.views or ():
         made, below = variable(), found()
-        if (made is not None and not any(made is x for x in besides)) or (
-                below is not None and _has_views(below, besides)):
+        if made is not None and any(made is x for x in besides):
+            continue
+        if made is not None or (below is not None and _has_views(below, besides)):
             return True
     return False
 

@@ -14,7 +14,8 @@ from ...registry.operations import OPS
 from ..graph import GraphArray
 from .refusals import refuse_options
 
-__all__ = ["flattened", "in_layout", "memory_axes", "raveled", "read_as"]
+__all__ = ["flattened", "in_layout", "memory_axes", "ordered_copy", "raveled",
+           "read_as"]
 
 
 def in_layout(name: str, made: Any, order: str, *like: Any) -> Any:
@@ -40,6 +41,12 @@ def in_layout(name: str, made: Any, order: str, *like: Any) -> Any:
     if order == "F" or (order == "A" and arrays and all(map(_is_fortran, arrays))):
         return OPS["transpose"](_contiguous(OPS["transpose"](made)))
     return _contiguous(made)
+
+
+def ordered_copy(x: Any, order: str) -> Any:
+    """A copy of an array in a layout, which is one copy in C's."""
+    made = x if order != "C" or isinstance(x, Traced) else _contiguous(x)
+    return made if made is not x else x.astype(dtype_of(x), order)
 
 
 def read_as(name: str, x: Any, order: str) -> str:

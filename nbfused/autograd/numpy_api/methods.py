@@ -18,7 +18,7 @@ from ..tape import apply
 from .chosen import choose, has_mask
 from .functions import with_arrays
 from .in_place import check_whole, is_element, is_recorded, replace
-from .layouts import flattened, in_layout, raveled
+from .layouts import flattened, in_layout, ordered_copy, raveled
 from .refusals import refuse_options
 from .table_methods import TableMethods
 
@@ -326,9 +326,9 @@ class ArrayMethods(TableMethods):
             OPS["astype"](_castable(self, dtype, casting), dtype)
         return in_layout("astype", made, order, self)
 
-    def copy(self, order: str = "K") -> Any:
-        """A copy, by default with the same memory layout."""
-        return self.astype(dtype_of(self), order)
+    def copy(self, order: str = "C") -> Any:
+        """A copy, by default in C's layout, of which a reshape is a view."""
+        return ordered_copy(self, order)
 
     def fill(self, value: Any) -> None:
         """Assign one number to all elements."""
