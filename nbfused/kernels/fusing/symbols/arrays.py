@@ -223,7 +223,7 @@ class Symbol(Unknown, Traced, Variable):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a number of NumPy's, which has no views."""
+        """True for a number of NumPy's, which has no views."""
         return self.scalar and not self.extents and (
             self.tracer.scalars or self.element)
 
