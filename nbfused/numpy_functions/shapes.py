@@ -371,12 +371,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 @implements("resize")
 def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in another shape, repeated where they do not suffice."""
+    """The elements in another shape, repeated; zeros where there are none."""
     wanted = new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)
     flat = ops.reshape(a, (-1,))
     count, have = int(np.prod(wanted, dtype=int)), shape_of(flat)[0]
     if not have and count:
-        raise ShapeError("numpy.resize: 'a' is empty, and has nothing to repeat")
+        flat, have = ops.concatenate([flat, ops.zeros_like(flat, shape=(1,))]), 1
     times = -(-count // have) if have else 0
     if times != 1:
         flat = ops.reshape(ops.broadcast_to(flat, (times, have)), (-1,))

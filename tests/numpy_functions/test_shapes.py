@@ -46,6 +46,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "broadcast_arrays": (np.broadcast_arrays, normal(3, 1), V),
     "expand_dims": (lambda x: np.expand_dims(x, (0, 2)), B),
     "resize": (lambda x: np.resize(x, (3, 3)), V), "vander": (np.vander, W),
+    "resize nothing": (lambda x: np.resize(x[:0], (2, 3)), V),
     "roll": (lambda x: np.roll(x, 2), A), "copy": (np.copy, A),
     "roll axes": (lambda x: np.roll(x, (1, -2), (0, 1)), A),
     "tile": (lambda x: np.tile(x, (2, 1, 3)), B), "tile one": (
