@@ -227,7 +227,6 @@ class Program:
                 self._view_again(own, env, log)
         return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
 
-
     def _view_again(self, own: Value, env: dict[Value, Any],
                     log: list[Logged] | None) -> None:
         """Make results that are views of what was stored views of the argument."""
