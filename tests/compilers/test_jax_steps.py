@@ -55,6 +55,33 @@ def test_what_is_no_single_call_is_traced_in_steps(function, expected):
         np.testing.assert_allclose(a, b, rtol=1e-11)
 
 
+@nf.fuse
+def changed_between(x):
+    y = x*2
+    y[1:] += y[:-1]
+    return y @ y.T
+
+
+def changed_between_by_jax(x):
+    y = x*2
+    y = y.at[1:].add(y[:-1])
+    return y @ y.T
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: jax.jit(f), lambda f: jax.grad(lambda x: (f(x)**2).sum()),
+    lambda f: jax.jit(jax.grad(lambda x: jnp.sin(f(x)).sum())),
+    lambda f: jax.hessian(lambda x: jnp.sin(f(x)).sum()),
+    lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x + 1])),
+    lambda f: lambda x: jax.jvp(f, [x], [jnp.cos(x)])], ids=[
+        "jit", "grad", "jit of grad", "hessian", "vmap", "jvp"])
+def test_products_beside_changes_in_place_are_a_single_call(transform):
+    """JAX's arrays cannot be changed in steps; the gradient computes products again."""
+    x, _ = arrays()
+    assert "nbfused_fused" in str(jax.make_jaxpr(changed_between)(x))
+    close(transform(changed_between)(x), transform(changed_between_by_jax)(x))
+
+
 def test_without_a_rule_for_samples_they_go_in_steps(monkeypatch):
     from nbfused.autograd.compilers.jax import whole_op
 

@@ -105,9 +105,19 @@ class WholeCalls:
 
         narrowed = in_dtypes_of_jax(flat)
         op = WholeOp(self._name, narrowed, numbers, self._trace, steps)
-        if not op.fits(arrays) or not op.program(arrays).cheap:
+        if not op.fits(arrays) or (
+                not op.program(arrays).cheap and _is_traced(steps, arrays)):
             return None
         return _Whole(op, flat.results)
+
+
+def _is_traced(steps: Callable[..., Any], arrays: Sequence[Any]) -> bool:
+    """Whether JAX traces a function; not if that changes values in place."""
+    try:
+        sys.modules["jax"].eval_shape(steps, *arrays)
+    except TypeError:
+        return False
+    return True
 
 
 def call_in_steps(name: str, function: Callable[..., Any], args: Sequence[Any],
