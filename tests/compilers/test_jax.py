@@ -319,6 +319,26 @@ np.asarray(jax.jit(lambda v: nf.ops.softmax(nf.ops.swish(v)))(parts))
     assert _run_on_four_devices(program).split() == ["done"] * 8
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_waits_for_no_call_of_its_parent(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""\
+import os, sys
+import jax, jax.numpy as jnp, nbfused as nf
+from nbfused.autograd.compilers.jax import ffi
+jax.jit(nf.ops.swish)(jnp.ones(3)).block_until_ready()
+ffi._RUNNING.append(None)  # as if a thread were in it
+child = os.fork()
+if not child:
+    ffi._finish(os.getppid())
+    os._exit(0)  # JAX's own tidying up is a segmentation fault in a fork
+else:
+    ffi._RUNNING.pop()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    assert _run_on_four_devices(program).split() == ["0"]
+
+
 def _run_on_four_devices(program):
     return subprocess.run([sys.executable, program], check=True, timeout=120, text=True,
                           stdout=subprocess.PIPE, env={

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -139,7 +140,7 @@ def register(run: Runner) -> None:
         _KEPT.append(handler)
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(handler),
                                     platform=platform)
-    atexit.register(_finish)
+    atexit.register(_finish, os.getpid())
 
 
 #: XLA holds their addresses only.
@@ -149,13 +150,15 @@ _RUNNING: list[None] = []
 _POLL = 1e-3  # seconds
 
 
-def _finish() -> None:
-    """Wait for calls in threads of XLA, before the interpreter ends.
+def _finish(process: int) -> None:
+    """Wait for calls in threads of XLA, before the interpreter of a process ends.
 
     A program may still run then: of a result with copies on several devices NumPy
     waits for one.  Without an interpreter Python ends its threads inside of the call,
     and XLA waits for them for ever.
     """
+    if os.getpid() != process:
+        return  # a fork, which has none of the threads
     jax = sys.modules["jax"]
     for device in jax.local_devices():  # one after another runs on a device
         (jax.device_put(1, device) + 1).block_until_ready()
