@@ -160,8 +160,9 @@ def _finish(process: int) -> None:
     if os.getpid() != process:
         return  # a fork, which has none of the threads
     jax = sys.modules["jax"]
-    for device in jax.local_devices():  # one after another runs on a device
-        (jax.device_put(1, device) + 1).block_until_ready()
+    with jax.transfer_guard("allow"):
+        for device in jax.local_devices():  # which runs one program after another
+            (jax.device_put(1, device) + 1).block_until_ready()
     while _RUNNING:
         time.sleep(_POLL)
     time.sleep(_POLL)  # the last one returns
