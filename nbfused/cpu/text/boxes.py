@@ -14,12 +14,14 @@ from math import prod
 
 from ...backend import Call
 from ...specs import TypedMap
+from ...support.loop_nests import stride_code
 from .elements import Elements
 from .operands import Operand, Window, sides
 
 __all__ = ["bounds", "bounds_of", "interior", "row_lines", "split_lines", "turned"]
 
-#: Elements of rows that are turned at most, and how many rows at least.
+#: Elements of rows that are turned at most, and how many rows at least: an estimate
+#: between rows of two, three and eight (benchmarks/notes/cpu.md#windows-on-the-cpu).
 _SHORT, _ROWS = 8, 64
 
 
@@ -49,12 +51,8 @@ def turned(call: Call, codes: Sequence[str]) -> tuple[Call, tuple[str, ...]]:
                      for own, code in zip(call.strides, codes, strict=True)])
     made = replace(call, shape=tuple([call.shape[d] for d in order]), strides=strides,
                    boxes=tuple([tuple([box[d] for d in order]) for box in call.boxes]))
-    return made, tuple([code if code[0] == "r" else _code(own[-1]) for own, code in zip(
-        strides, codes, strict=True)])
-
-
-def _code(stride: int) -> str:
-    return str(stride) if stride in (0, 1) else "s"
+    return made, tuple([code if code[0] == "r" else stride_code(own[-1])
+                        for own, code in zip(strides, codes, strict=True)])
 
 
 def row_lines(wraps: Sequence[bool], outer: Sequence[str]) -> list[str]:

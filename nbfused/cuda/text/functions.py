@@ -69,8 +69,8 @@ def function_of(statements: Sequence[str], results: Sequence[str],
     Parameters
     ----------
     statements
-        Lines.  What a branch sets for what follows it, its other side sets, too, or it
-        has read it.
+        Lines.  What a branch sets for what follows it, its other side sets, too, unless
+        it was read before that.
     results
         Names that they set, which the function returns.
     tuples

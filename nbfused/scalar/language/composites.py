@@ -52,9 +52,9 @@ compose("square", "a", "return a*a", "2.0*a", rule="square", doc="``a*a``.",
 compose("reciprocal", "a", "return 1.0/a", "-y*y",
         doc="``1/a``, floating also for integers.",
         exact="1/a", points=EVERYWHERE)
-# Neither `sqrt`, whose derivative at 0 is 0, nor its value at -0.0 and -inf.
+# Not `sqrt`: that has other values at -0.0 and -inf, and the derivative 0 at 0.
 compose("half_power", "a", "return inf if a == -inf else sqrt(a + 0.0)", "0.5/y",
-        real=True, doc="``a**0.5``: inf at -inf, and its derivative at 0.",
+        real=True, doc="``a**0.5``: inf at -inf; its derivative at 0 is inf.",
         exact="sqrt(a)", points=POSITIVE)
 compose("round", "a", "return rint(a)", None, rule="rint", passes="iu",
         aliases=(round, np.round, np.around), python="round", real=True,

@@ -29,6 +29,7 @@ __all__ = ["Operations"]
 #: Exponents of floats that are products: others have more roundings than a power.
 _FACTORS = frozenset({-1, 1, 2, 3, 4})
 
+
 class Operations(Accesses):
     """Each method lowers one kind of operation."""
 
@@ -48,9 +49,6 @@ class Operations(Accesses):
         """An operation of the printers, its operands cast to their common dtype."""
         op, result, row = s.op, s.results[0], OPS[s.op]
         folded = fold(op, tuple(v for v, _ in args)) if is_weak(args) else None
-        if op == "logical_and" and any(
-                isinstance(v, Literal) and not number(v) for v, _ in args):
-            folded = literal(False)
         if folded is not None:
             return self.bind(result, (folded, literal_type(folded)))
         targets, t = self.resolved(op, args)
@@ -130,6 +128,12 @@ class Operations(Accesses):
         self.bind(s.results[0], args[0])
 
     lower_detach = lower_id
+
+    def lower_logical_and(self, s: Let, args: list[Operand]) -> None:
+        """False where an operand is known to be."""
+        if any(isinstance(v, Literal) and not number(v) for v, _ in args):
+            return self.bind(s.results[0], (literal(False), Weak("bool")))
+        return self.elementary(s, args)
 
     def lower_select(self, s: Let, args: list[Operand]) -> None:
         """Both sides in the type that joins them."""
