@@ -200,10 +200,11 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
     width
         Elements of an access.
     """
-    each = _ALONE.lanes*_ALONE.most
-    if alone and accesses > each:
-        blocks = -(-accesses // each)
-        yield RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
+    if alone and accesses > _ALONE.lanes*_ALONE.most:
+        blocks = -(-accesses // (_ALONE.lanes*_ALONE.most))
+        kept = -(-accesses // (_ALONE.lanes*blocks))  # only the last may be outside
+        yield RowPlan(_ALONE.lanes, True, kept, accesses == kept*_ALONE.lanes*blocks,
+                      blocks)
     for share in _SUMMED if sums else _SHARES:
         if (share.cluster > 1 and not clusters) or share.inputs > inputs or (
                 share.staged and summed is None) or share.width > width:

@@ -66,6 +66,21 @@ def test_the_lanes_of_a_plan_suffice_and_keep_what_they_may(sums, accesses):
     assert found.resident > 0 or not sums
 
 
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("sums", ["", "registers"])
+def test_only_the_last_access_of_a_lane_may_be_outside_of_a_row(alone, sums):
+    """Kernels ask of no other one whether it is."""
+    for accesses in range(1, 20_000):
+        for found in kept_plans(accesses, 4, True, sums, 256, alone and not sums, 8):
+            lanes = found.lanes*found.cluster
+            assert lanes*(found.kept - 1) < accesses <= lanes*found.kept
+            assert found.even == (accesses == lanes*found.kept)
+    for columns in range(1, 70_000, 7):
+        for found in plans_apart(columns, 1, 256, True):
+            lanes = found.lanes*found.cluster
+            assert lanes*(found.kept - 1) < columns <= lanes*found.kept
+
+
 def test_more_threads_share_a_row_of_wider_elements():
     wide, narrow = (next(kept_plans(1024, 4, True, "", 256, width=w)) for w in (4, 8))
     assert (wide.lanes, wide.kept) == (512, 2)

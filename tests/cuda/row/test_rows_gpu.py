@@ -141,7 +141,9 @@ def test_arrays_larger_than_the_cache(columns, dtype):
         assert (many.reshape(times, *once.shape) == once).all()
 
 
-@pytest.mark.parametrize("shape", [(33, 40), (70, 1024), (37, 20_000), (3, 77_776)])
+@pytest.mark.parametrize("shape", [
+    (33, 40), (70, 1024), (37, 4100), (300, 4708), (41, 6144), (35, 8200), (70, 9216),
+    (34, 12_008), (33, 16_400), (37, 20_000), (3, 77_776)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cross_entropy(shape, dtype):
     rows, columns = shape
