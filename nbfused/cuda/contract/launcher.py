@@ -28,7 +28,7 @@ from .f32.launch import F32Launcher
 from .general.launch import GeneralLauncher, cycles_of, tile_for
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
-from .sums.parts import LONG, parts_of, unsplit_cycles
+from .sums.parts import LONG, Parts, parts_of, unsplit_cycles
 from .tall import TallLauncher
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
@@ -133,8 +133,10 @@ class ContractLauncher:
         if self._could_split and self._few(rung, call, where):
             return self._general(call, where)
         if self._could_split:
-            parts = parts_of(call.shape, self._engine(rung, call, where),
-                             where.processors)
+            parts = None if rung else self._copied(call, where)
+            if parts is None:
+                parts = parts_of(call.shape, self._engine(rung, call, where),
+                                 where.processors)
             if parts is not None:
                 return self._split(call, where, parts)
         if rung is None and not self._uneven(call, where):
@@ -194,8 +196,28 @@ class ContractLauncher:
         item = self._text.factors[0].dtype.itemsize
         if item > 2 or not self._rungs.mma(call, where):
             return False
+        return self._rungs.cycles(call, where) < self._packing(call)
+
+    def _copied(self, call: Call, where: Device) -> Parts | None:
+        """Parts whose 16-bit factors come by narrow copies, if that is sooner."""
+        narrow = self._rungs.mma(call, where) and not self._rungs.wide(call, where)
+        if not narrow or self._text.factors[0].dtype.itemsize > 2:
+            return None
+        *batch, m, n, k = call.shape
+        result = *batch, *sorted((m, n))
+        engine = "thin" if min(m, n) <= 16 else "copied"
+        parts = parts_of((*result, k), engine, where.processors)
+        if parts is None:
+            return None
+        cycles = unsplit_cycles((parts.slots, *result, parts.size), engine,
+                                where.processors)
+        return parts if cycles + LONG/2 < self._packing(call) else None
+
+    def _packing(self, call: Call) -> float:
+        """Cycles that factors and results are moved in where factors are packed."""
+        item = self._text.factors[0].dtype.itemsize
         moved = 3*self._pack.bytes(call) + prod(call.shape[:-1])*item
-        return self._rungs.cycles(call, where) < moved/MOVED + LAUNCH
+        return moved/MOVED + LAUNCH
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""

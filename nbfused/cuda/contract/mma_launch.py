@@ -23,8 +23,9 @@ from .text import ContractText
 
 __all__ = ["MmaLauncher"]
 
-#: Bytes of the widest copy and of the narrowest.
-_WIDE, _NARROW = 16, 4
+#: Bytes of copies, the widest first.
+_SIZES = 16, 8, 4
+_WIDE, *_, _NARROW = _SIZES
 
 
 @record(frozen=True)
@@ -60,7 +61,9 @@ class Shape:
 
 _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0, 0.38),
            Shape((4, 4), (2, 2), 32, 4, 2, 0.9, 0.25),
-           Shape((2, 2), (2, 2), 32, 4, 4, 0.6, 0.32))
+           Shape((2, 2), (2, 2), 32, 4, 4, 0.6, 0.32),
+           Shape((1, 2), (1, 4), 32, 4, 4, 0.3, 0.13),
+           Shape((2, 1), (4, 1), 32, 4, 4, 0.3, 0.13))
 #: For each engine what a call may choose from: see
 #: benchmarks/notes/products.md#the-kernel-by-cpasync.
 SHAPES = {
@@ -159,7 +162,7 @@ class MmaLauncher:
             f.along and engine.transposes) for f in (a, b))
         for shape in SHAPES.get(engine.name, ()):
             plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
-                        shape.blocks, (a, b), vector_of(self._text, call))
+                        shape.blocks, (a, b), vector_of(self._text, call)).fitted()
             if plan.shared <= where.shared_limit:
                 tiles = -(-tiles_of(call, self._batch, plan.extents)
                           // where.processors)
@@ -172,7 +175,7 @@ class MmaLauncher:
         along = k == 1 or (own != 1 and abs(k) < abs(own))
         inner = loops[1] if along else loops[0]
         if strides[inner] == 1 and not (along and engine.transposes):
-            for size in (_WIDE, _NARROW):
+            for size in _SIZES:
                 width = size//engine.item
                 if width > 1 and aligned(call, o, inner, width, padded=self._padded):
                     return Factor(along, width)

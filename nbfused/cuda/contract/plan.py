@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...support.records import record
 from ..isa.engines import Engine
 
@@ -78,6 +80,12 @@ class Plan:
     def threads(self) -> int:
         """Threads of a block."""
         return 32*self.warps[0]*self.warps[1]
+
+    def fitted(self) -> Plan:
+        """The plan with no more elements brought at once than each thread has."""
+        a, b = (replace(f, width=min(f.width, extent*self.depth // self.threads))
+                for f, extent in zip(self.factors, self.extents, strict=True))
+        return replace(self, factors=(a, b))
 
     def inner(self, which: int) -> bool:
         """Whether k is the inner dimension of the tiles in shared memory."""

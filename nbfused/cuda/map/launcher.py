@@ -31,6 +31,9 @@ THREADS = 128
 TILE_THREADS = 256
 #: Gathers of an element from which their lines are used again, if that is soon.
 SEVERAL = 2
+#: Elements up to which each has a thread, so that enough threads run:
+#: benchmarks/notes/memory.md#short-divisions.
+FEW = 1 << 18
 #: Elements of a row from which its place in more than two loops is better found once
 #: for several of them: benchmarks/notes/memory.md#short-divisions.
 LONGER = 1024
@@ -44,8 +47,9 @@ class MapLauncher:
         self._general, self._vector = (
             MapText(name, typed, signature, vector=v, threads=THREADS)
             for v in (False, True))
-        self._near = MapText(name, typed, signature, vector=False, threads=THREADS,
-                             near=True)
+        self._near, self._near_few = (
+            MapText(name, typed, signature, vector=False, threads=THREADS, near=True,
+                    repeat=each) for each in (None, 1))
         self._variants: dict[bool, list[MapText]] = {}
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
@@ -114,7 +118,7 @@ class MapLauncher:
                 self._dense[dense] = DenseText(*self._of, threads=THREADS, dense=dense)
             return self._dense[dense]
         if near and (loops == 2 or columns < LONGER):
-            return self._near
+            return self._near_few if prod(call.shape) <= FEW else self._near
         if loops > 1 and columns >= LONG and self._short:
             return self._rows(call)
         return self._near if near else self._general

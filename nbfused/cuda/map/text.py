@@ -223,6 +223,10 @@ class MapText(MapLayout):
     def _scattered(self, out: Source) -> None:
         out(f"index = i64(cuda.blockIdx.x)*{self.threads*self.width}"
             " + i64(cuda.threadIdx.x)")
+        if self.width == 1:
+            with out.block("if index < size:"):
+                self._element(out, "index")
+            return
         last = (self.width - 1)*self.threads
         with out.block(f"if index + {last} < size:"):
             flat = [f"index + {k*self.threads}" for k in range(self.width)]

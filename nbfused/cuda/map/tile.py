@@ -7,6 +7,7 @@ other, so that every access of global memory is of whole lines: ``x.T + y``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from ...backend import Call, Signature
 from ...gpu.operands import Operand
@@ -27,6 +28,11 @@ MOST_BYTES = 48 << 10
 TOGETHER = 8
 #: Extents below this leave most of a tile empty.
 LEAST = 16
+#: Bytes, of the elements from one loop to the other, that the first cache holds until
+#: their lines are used up; those up to which that beats tiles which are emptier than a
+#: share, of 16 bits and of more:
+#: benchmarks/notes/memory.md#inputs-that-lie-across-the-output.
+CACHED, HELD, FILLED = 16 << 10, 32 << 10, (0.95, 0.56)
 
 
 @record(frozen=True)
@@ -67,9 +73,21 @@ def lying_across(text: MapText, call: Call) -> Across | None:
         for outer in long:
             found = [o for o in candidates if call.strides[o.at][outer] == 1]
             if found:
-                return Across(inner, outer, _that_fit(found), narrow=_is_narrow(
-                    min(call.shape[inner], call.shape[outer])))
+                narrow = _is_narrow(min(call.shape[inner], call.shape[outer]))
+                return None if _is_cached(call, inner, outer, found, narrow=narrow) \
+                    else Across(inner, outer, _that_fit(found), narrow=narrow)
     return None
+
+
+def _is_cached(call: Call, inner: int, outer: int, across: Sequence[Operand], *,
+               narrow: bool) -> bool:
+    """Whether lines stay in the first cache from one of their elements to the next."""
+    first, last = sorted((inner, outer))
+    held = prod(call.shape[first:last + 1])*sum(o.dtype.itemsize for o in across)
+    ends = call.shape[inner], call.shape[outer]
+    filled = prod(ends)/prod(-(-extent // TILES[0])*TILES[0] for extent in ends)
+    share = FILLED[max(o.dtype.itemsize for o in across) > 2]
+    return held < CACHED or (held <= HELD and (narrow or filled < share))
 
 
 def _is_narrow(extent: int) -> bool:

@@ -19,7 +19,7 @@ from .plan import RowPlan
 from .scope import RowScope
 from .text import RowText
 
-__all__ = ["Tiled", "in_tiles", "tile_bytes", "tiles"]
+__all__ = ["Tiled", "crowded", "in_tiles", "tile_bytes", "tiles"]
 
 #: Threads of a block, and loads of a thread that are on their way together.
 TILE, TOGETHER = 128, 8
@@ -63,6 +63,12 @@ def tile_bytes(text: RowText, columns: int, plan: RowPlan) -> int:
                * ACCESS for o in _places(text, plan.tiled))
 
 
+def crowded(text: RowText, tiled: tuple[int, ...]) -> int:
+    """Elements of which rows are a multiple that lie further apart, see `Tiled`."""
+    used = [*(o for o in text.elements if o.at in tiled), *text.written]
+    return 8 if all(o.dtype.itemsize <= 2 for o in used) else 4
+
+
 def _places(text: RowText, tiled: tuple[int, ...]) -> list[Operand]:
     """The operands that need a place: a result takes that of an input of its size.
 
@@ -95,8 +101,8 @@ class Tiled(Reloaded):
     def prepare(self) -> None:
         """Name the places in shared memory."""
         out, at = self.out, "i64(0)"
-        narrow = all(o.dtype.itemsize <= 2 for o in self._read + self.text.written)
-        out(f"pitch = columns if columns & {7 if narrow else 3} else columns + 1")
+        mask = crowded(self.text, self.plan.tiled) - 1
+        out(f"pitch = columns if columns & {mask} else columns + 1")
         starts: dict[int, str] = {}
         for o in _places(self.text, self.plan.tiled):
             starts[o.at], self._owners[o.at] = at, o

@@ -338,7 +338,7 @@ def test_the_ladder_compiles_without_spills(engine, which, arch):
     shape, wide = SHAPES[engine][which], 16//ENGINES[engine].item
     along = Factor(True, 1 if engine == "fma" else wide)
     plan = Plan(ENGINES[engine], shape.units, shape.warps, shape.depth, shape.stages,
-                shape.blocks, (along, Factor(False, wide)), vector=True)
+                shape.blocks, (along, Factor(False, wide)), vector=True).fitted()
     code, said = assembled(MmaText(text, plan).kernel(), arch)
     assert INSTRUCTIONS[engine] in code
     assert "cp.async.cg.shared.global" in code

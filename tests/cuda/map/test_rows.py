@@ -67,13 +67,16 @@ def test_places_within_31_bits_are_found_by_short_divisions():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
-@pytest.mark.parametrize("columns", [64, 37])
-def test_kernels_for_near_elements_divide_by_no_variable(dtype, columns):
+@pytest.mark.parametrize(("shape", "beside"), [
+    ((4, 6, 64), 0), ((4, 6, 37), 0), ((4, 6000, 37), 1)])
+def test_kernels_for_near_elements_divide_by_no_variable(dtype, shape, beside):
     """Inverses are arguments; and loops over what is left are as short as written."""
     needs_compiler()
-    x, y = np.zeros((4, 6, 1), dtype), np.zeros((4, 1, columns), dtype)
+    batch, rows, columns = shape
+    x, y = np.zeros((batch, rows, 1), dtype), np.zeros((batch, 1, columns), dtype)
+    made = np.zeros((batch, rows, columns + beside), dtype)[..., :columns]
     with recording() as kernels:
-        ops.multiply(x, y)
+        ops.multiply(x, y, out=made)
     (kernel,) = kernels.values()
     assert "near" in kernel.name
     code, said = assembled(kernel)

@@ -114,6 +114,18 @@ def test_an_input_that_lies_across_goes_through_shared_memory():
     assert "tile" not in narrow.name
 
 
+@pytest.mark.parametrize(("shape", "dtype", "through"), [
+    ((90, 48, 64), "float32", False), ((90, 64, 64), "float32", True),
+    ((90, 72, 63), "float32", False), ((90, 90, 64), "float32", True),
+    ((90, 120, 120), "float32", True), ((90, 120, 120), "float16", False),
+    ((90, 100, 80), "float32", False), ((90, 64, 128), "float16", True),
+    ((90, 200, 190), "float16", True)])
+def test_lines_of_small_matrices_stay_in_the_first_cache(shape, dtype, through):
+    x, y = np.zeros(shape, dtype), np.zeros((*shape[:-2], *shape[:-3:-1]), dtype)
+    (kernel,) = kernels(lambda: nf.ops.add(x, y.swapaxes(-1, -2)))
+    assert ("tile" in kernel.name) is through
+
+
 def test_tiles_take_no_more_shared_memory_than_there_is():
     @nf.elementwise
     def five(a, b, c, d, e):

@@ -26,9 +26,9 @@ BFLOAT16 = nf.arrays.BFLOAT16
 
 
 def facts(rows, columns, *, kept=False, apart=False, neighbours=0, sums=False,
-          blocks=None):
+          blocks=None, **more):
     return Facts(rows, columns, columns // 2048, kept, apart, neighbours, 4,
-                 rows if blocks is None else blocks, 132, sums)
+                 rows if blocks is None else blocks, 132, sums, **more)
 
 
 @pytest.mark.parametrize(("which", "skeleton"), [
@@ -44,6 +44,14 @@ def facts(rows, columns, *, kept=False, apart=False, neighbours=0, sums=False,
     (facts(1 << 20, 21, neighbours=1 << 16), "thread"),
     (facts(1 << 20, 21, neighbours=1 << 16, sums=True), "split"),
     (facts(1 << 20, 100, neighbours=1 << 16), "split"),
+    (facts(1 << 17, 7, apart=True, dense=True), "group"),
+    (facts(1 << 18, 7, apart=True, dense=True), "tile"),
+    (facts(1 << 18, 8, apart=True, dense=True, padded=True), "group"),
+    (facts(1 << 15, 7, apart=True), "group"),
+    (facts(1 << 15, 6, apart=True), "thread"),
+    (facts(1 << 15, 7, apart=True, neighbours=1 << 15), "thread"),
+    (facts(1 << 15, 4, apart=True, unrolled=True), "map"),
+    (facts(1 << 13, 4, apart=True, unrolled=True), "group"),
     (facts(0, 1 << 24), "group"),
     (facts(3, 0, neighbours=20), "group")])
 def test_the_skeleton_follows_from_the_rows(which, skeleton):
@@ -97,7 +105,7 @@ def test_other_rows_are_one_launch(shape, axis):
 
 
 @pytest.mark.parametrize(("shape", "rows_of_block"), [
-    ((300_007, 13), 256), ((100_003, 31), 128), ((70_001, 9), 128), ((9, 70_001), 256),
+    ((300_007, 13), 256), ((400_003, 31), 128), ((270_001, 9), 256), ((9, 70_001), 256),
     ((300_007, 128), 256)])
 def test_rows_of_few_elements_have_a_thread_each(shape, rows_of_block):
     """Long ones have lanes."""

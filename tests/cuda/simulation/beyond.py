@@ -11,6 +11,7 @@ from nbfused.autograd.tape import apply
 from nbfused.cuda.contract import tall
 from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import dense as map_dense
+from nbfused.cuda.map import tile as map_tile
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
 from nbfused.cuda.reduce import launcher as reduce
@@ -112,6 +113,7 @@ class Beyond(Gathers):
     def maps(self):
         check, x = self.check, self.floats(499)
         check("misaligned", nf.ops.swish(x[1:]), x[1:]/(1 + np.exp(-x[1:])))
+        map_tile.CACHED = map_tile.HELD = 0
         for rows, columns in ((64, 64), (70, 33), (17, 100)):
             p, q = self.floats(rows, columns), self.floats(columns, rows)
             check("an input that lies across", nf.ops.subtract(p.T, q), p.T - q)

@@ -52,13 +52,16 @@ class Engine:
 
 _TENSOR = Engine(4096, (128, 128), 1/16, 1/8)
 #: Blocks of `f32`, fed by TMA, share tiles by themselves.  `general` multiplies what no
-#: copy past the registers brings.
+#: copy past the registers brings.  In `copied` and, of sixteen rows, `thin` tensor
+#: cores wait for narrow copies: benchmarks/notes/products.md#rows-that-begin-anywhere.
 ENGINES = {"f16": _TENSOR, "bf16": _TENSOR,
            "tf32": Engine(2048, (128, 128), 1/16, 1/8),
            "f32": Engine(128, (64, 64), 1/8, 1/8),
            "fma": Engine(128, (64, 64), 1/2, 1/2),
            "f64": Engine(64, (64, 32), 1, 1, 128, large=(64, 32), busy=2),
-           "general": Engine(64, (64, 64), 1/2, 1/2)}
+           "general": Engine(64, (64, 64), 1/2, 1/2),
+           "copied": Engine(315, (64, 64), 1, 1, large=(64, 64)),
+           "thin": Engine(136, (16, 128), 1, 1, large=(16, 128))}
 #: Parts for each multiprocessor, and a number of which their elements along k are a
 #: multiple: all begin at whole accesses.
 EACH, UNIT = 2, 32
@@ -68,6 +71,9 @@ EACH, UNIT = 2, 32
 MANY, MOST = 4, 16
 #: Elements of parts that are added in a cycle of the device, in float64; an estimate.
 SUMS = 150
+#: Cycles of a launch for what is left, and times that a tile takes which a
+#: multiprocessor has alone: benchmarks/notes/products.md#parts-of-k.
+LAUNCH, ALONE = 4000, 1.35
 
 
 @record(frozen=True)
@@ -110,7 +116,16 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     if cycles*(places - tiles) < LONG*places:  # what idles is less
         return None
     size = max(how.least, -(-k*tiles // (EACH*processors)))
-    size = -(-size // UNIT)*UNIT
+    sizes = [s for s in range(size // UNIT*UNIT, min(size*9//4, k//MANY) + 1, UNIT)
+             if s >= how.least and tiles*(k//s) <= EACH*processors]
+    step, results = rows*columns/how.rate, prod(shape[:-1])
+    alone = max(how.busy, ALONE)
+
+    def time(size: int) -> float:
+        rounds = -(-tiles*(k//size) // processors)
+        return _time(k, size, rounds if rounds > 1 else alone, step, results)
+
+    size = min(sizes, default=-(-size // UNIT)*UNIT, key=time)
     count = k // size
     if count < MANY:
         count = min(range(MANY, MOST), key=lambda c: -(-tiles*c // places)/c)
@@ -119,6 +134,13 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
             return None
         size = k // (count*UNIT)*UNIT
     return Parts(count, size, k - count*size)
+
+
+def _time(k: int, size: int, rounds: float, step: float, results: int) -> float:
+    """Cycles of parts of a size: rounds of tiles, of which each k takes a step."""
+    count, left = divmod(k, size)
+    after = LAUNCH + left*step if left else 0
+    return rounds*size*step + after + (count + (left > 0))*results/SUMS
 
 
 def unsplit_cycles(shape: tuple[int, ...], engine: str, processors: int) -> float:

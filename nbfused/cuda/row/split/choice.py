@@ -9,7 +9,7 @@ from ....backend import Call
 from ....support.records import record
 from ..plan import RowPlan
 from ..text import RowText
-from ..tiled import in_tiles
+from ..tiled import crowded, in_tiles
 from .unrolled import could_unroll, takes_rows
 
 __all__ = ["RULES", "Facts", "Rule", "facts_of", "skeleton_for"]
@@ -31,14 +31,18 @@ MANY, SHORT = 1 << 17, 128
 #: The same of rows so narrow that most lanes of a group would idle, wherever they lie:
 #: benchmarks/notes/rows.md#rows-of-few-elements.
 SEVERAL, NARROW = 1 << 14, 64
+#: Columns up to which a thread for each row is faster than lanes, wherever it lies:
+#: benchmarks/notes/rows.md#rows-of-few-elements.
+SPARSE = 4
 #: Columns up to which a thread has room for those of several rows.
 FEW_COLUMNS = 8
 #: Bytes of a row's inputs, and elements, up to which a block's rows pass through shared
 #: memory, and elements up to which lanes that keep a row idle: estimates, as before.
 TILED, LONGEST, IDLE = 520, 128, 8
-#: The same number where lanes keep single elements:
+#: Where lanes keep single elements: columns up to which they idle, those up to which a
+#: thread by itself is faster, and rows from which shared memory is:
 #: benchmarks/notes/rows.md#elements-one-by-one.
-IDLE_APART = 32
+IDLE_APART, ALONE, TILES = 32, 6, 1 << 18
 
 
 @record(frozen=True)
@@ -68,6 +72,8 @@ class Facts:
         Whether there are sums over rows.
     dense
         Whether rows follow one another in memory, see `tiled.in_tiles`.
+    padded
+        Whether such rows lie further apart in shared memory, see `tiled.Tiled`.
     unrolled
         Whether a map can have the columns as operands.
     whole
@@ -85,6 +91,7 @@ class Facts:
     processors: int
     sums: bool
     dense: bool = False
+    padded: bool = False
     unrolled: bool = False
     whole: bool = False
 
@@ -113,18 +120,24 @@ RULES = (
     Rule("map", "many rows of few elements, one after the other: a thread takes whole "
          "ones by whole accesses",
          lambda f: f.whole and f.rows >= SEVERAL and f.columns <= FEW_COLUMNS),
+    Rule("map", "many rows of few elements, some of which are broadcast or lie apart: "
+         "of a group of lanes most would idle",
+         lambda f: f.unrolled and not f.dense and f.rows >= SEVERAL
+         and f.columns <= SPARSE),
     Rule("tile", "many rows of few elements, one after the other: through shared "
          "memory, threads load and store neighbours",
-         lambda f: f.dense and f.rows >= SEVERAL and 1 < f.columns <= LONGEST
-         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)
-         and (not f.apart or f.columns <= IDLE_APART)),
+         lambda f: f.dense and f.rows >= (TILES if f.apart else SEVERAL)
+         and 1 < f.columns <= LONGEST and f.columns*f.width <= TILED
+         and (not f.kept or f.columns <= IDLE)
+         and (not f.apart or (f.columns <= IDLE_APART and not f.padded))),
     Rule("thread", "many short rows side by side: threads read neighbours, and a row "
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
          and f.columns*f.width <= SHORT),
     Rule("thread", "many rows of few elements: of a group of lanes most would idle",
          lambda f: not f.kept and f.rows >= SEVERAL and not f.sums
-         and f.columns*f.width <= NARROW),
+         and f.columns*f.width <= NARROW
+         and (not f.apart or f.neighbours >= ACROSS or f.columns <= ALONE)),
     Rule("split", "rows side by side: lanes of a group would each read another line",
          lambda f: f.neighbours >= ACROSS and f.rows*f.columns >= LARGE),
     Rule("split", "few long rows: with a block each, most multiprocessors would idle",
@@ -141,13 +154,15 @@ def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts
     elements = [*text.elements, *text.written]
     aside, along = (sum(abs(call.strides[o.at][loop]) for o in elements)
                     for loop in (-2, -1))
+    tiled = in_tiles(text, call)
     return Facts(
         rows, columns, columns // (width*plan.lanes*plan.cluster),
         plan.vector and plan.kept > 0, not plan.vector and plan.kept > 0,
         call.shape[-2] if aside < along else 0,
         sum(o.dtype.itemsize for o in text.elements),
         -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums),
-        bool(in_tiles(text, call)), could_unroll(text, columns), takes_rows(text, call))
+        bool(tiled), columns % crowded(text, tiled) == 0,
+        could_unroll(text, columns), takes_rows(text, call))
 
 
 def skeleton_for(facts: Facts) -> Rule:
