@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +23,7 @@ from ...errors import KernelTypeError
 from ...specs.fusion.graph import Node, Value
 from ...support.trees import leaves_of
 from .outside.containers import holds_array, is_object
+from .outside.hidden import content
 from .outside.host_arrays import HostArray
 from .parts import is_view, is_view_of, memory_of
 from .program import map_tree
@@ -98,6 +108,7 @@ def _output(trace: Trace, x: Any, arrays: dict[Value, object]) -> Any:
                 f"fuse: {trace.name} returns a {type(x).__name__} that holds "
                 "arrays of the call; return them in a dataclass, a tuple, a list "
                 "or a dictionary")
+        _refuse_later(trace, x)
         return trace.operand(x) if isinstance(x, Number) else x
     if x.own is not None:
         return x.own
@@ -106,6 +117,36 @@ def _output(trace: Trace, x: Any, arrays: dict[Value, object]) -> Any:
         return _copy(trace, value, x.array)
     same = arrays.setdefault(memory_of(value), x.array) is x.array
     return value if same else _copy(trace, value, x.array)
+
+
+def _refuse_later(trace: Trace, x: Any) -> None:
+    """Refuse what would compute with arrays of the call when that is over.
+
+    Raises
+    ------
+    KernelTypeError
+        `x` is an iterator, can be awaited, or is a function of such arrays.
+    """
+    if isinstance(x, Coroutine):
+        x.close()  # nobody awaits it, of which Python would warn
+    elif not isinstance(x, (Iterator, AsyncIterator, Awaitable)) and not any(
+            isinstance(leaf, (Symbol, Number)) for leaf in leaves_of(_bound(x))):
+        return
+    raise KernelTypeError(
+        f"fuse: {trace.name} returns what computes later ({type(x).__name__}); compute "
+        "it there, and return the results in a tuple, a list or a dictionary")
+
+
+def _bound(x: Any) -> list[Any]:
+    """Contents of a function's cells, its defaults, and what is bound to it."""
+    if isinstance(x, MethodType):
+        return [x.__self__, *_bound(x.__func__)]
+    if isinstance(x, partial):
+        return [*x.args, *x.keywords.values(), *_bound(x.func)]
+    if not isinstance(x, FunctionType):
+        return []
+    return [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(),
+            *map(content, x.__closure__ or ())]
 
 
 def _copy(trace: Trace, value: Value, array: object) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -309,3 +310,54 @@ def test_a_flag_as_index_is_refused_alike_whatever_came_before(before):
             fused(np.ones(3), c)
     with pytest.raises(KernelTypeError, match="a single truth value as index"):
         fused(np.ones(3), True)
+
+
+def yields(x):
+    for k in range(2):
+        yield x*k
+
+
+async def awaits(x):
+    return x*2
+
+
+async def yields_later(x):
+    yield x*2
+
+
+def scaled(x, by):
+    return x*by
+
+
+class Scale:
+    def __call__(self, x, by=2.0):
+        return x*by
+
+
+@pytest.mark.parametrize("function", [
+    yields, awaits, yields_later,
+    lambda x: (x*k for k in range(2)), lambda x: (x, [map(abs, [x])]),
+    lambda x: iter([x*2]), lambda x: lambda: x*2, lambda x: lambda y, by=x*2: y*by,
+    lambda x: {"later": partial(scaled, x)}, lambda x: partial(scaled, by=[x + 1])])
+def test_what_computes_when_the_call_is_over_is_refused(function):
+    """Its symbols would fail wherever it runs."""
+    fused = nf.fuse(function)
+    for _ in range(2):
+        with pytest.raises(KernelTypeError, match="returns what computes later"):
+            fused(X)
+
+
+def test_functions_of_other_things_are_returned():
+    by, scale = 3.0, Scale()
+
+    def later(x):
+        def late():
+            return by
+
+        return x + 1, late, partial(scaled, by=by), scale.__call__, len
+
+    y, late, part, method, function = nf.fuse(later)(X)
+    np.testing.assert_array_equal(y, X + 1)
+    np.testing.assert_array_equal(part(X), 3*X)
+    np.testing.assert_array_equal(method(X), 2*X)
+    assert (late(), function) == (3.0, len)
