@@ -2,7 +2,7 @@
 
 For finding holes, not a list to tune to.  The answers are checked against float64; one
 of ours that is wrong, or refused, is printed and makes the exit status 1.  A ratio is
-the best peer's time over ours.
+the best peer's time over ours.  ``--check`` checks smaller cells too, and times none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from .peers import ahead
 from .peers.__main__ import unusable
 from .peers.draw import draw
 from .peers.libraries import Library, available
-from .peers.measure import Lost, compare
+from .peers.measure import Lost, compare, fault_of
 from .peers.table import Row, text
 from .peers.workload import Workload
 
@@ -63,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not tasks:
         parser.error(f"--only {given.only.pattern}: no cell of seed {given.seed} has "
                      "such a name; without it all are run")
+    if given.check:
+        return _check(tasks, given.device)
     ahead.build(tasks, given.device, given.jobs)
     rows: list[Row] = []
     faults: list[str] = []
@@ -82,11 +85,26 @@ def _tasks(given: argparse.Namespace) -> list[Task]:
     """The cells of a seed with their libraries."""
     libraries = available(given.device, PEERS[given.device])
     eager = [x for x in libraries if x.name != "torch.compile"]
-    drawn = [draw(np.random.default_rng((given.seed, k)), given.device)
-             for k in range(given.count)]
+    drawn = [draw(np.random.default_rng((given.seed, k)), given.device,
+                  small=given.check) for k in range(given.count)]
     return [(work, libraries if k % COMPILED == 0 else eager)
             for k, work in enumerate(drawn)
             if given.only.search(f"{work.name} {work.dtype}")]
+
+
+def _check(tasks: Sequence[Task], device: str) -> int:
+    """Print what is wrong with our answers; 1 if anything is."""
+    checked, faults = 0, []
+    with progress("cells", len(tasks)) as advance:
+        for work, libraries in tasks:
+            ours = next(x for x in libraries if x.name == _OURS)
+            with suppress(NotImplementedError):  # nothing to check it with
+                if (fault := fault_of(ours, work, device)) is not None:
+                    faults.append(f"wrong: {work.name} {work.dtype}: {fault}")
+                checked += 1
+            advance(work.name)
+    print("\n".join([f"{checked} cells of {len(tasks)} checked", *faults]))
+    return 1 if faults else 0
 
 
 def _rows(tasks: Sequence[Task], device: str, faults: list[str]) -> Iterator[Row]:
@@ -148,6 +166,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=200, help="cells to draw")
+    parser.add_argument("--check", action="store_true", help="check the answers, of "
+                        "smaller cells too, and time nothing")
     parser.add_argument("--only", default="", type=pattern,
                         help="regular expression: measure these cells of the seed only")
     parser.add_argument("--json", type=Path, help="file to write the figures to")

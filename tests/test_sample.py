@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
+import nbfused as nf
 from benchmarks import sample
 from benchmarks.peers import draw as drawing
 from benchmarks.peers.draw import draw
@@ -51,6 +52,26 @@ def test_what_we_refuse_is_a_fault_and_the_rest_is_measured(capsys, monkeypatch)
     monkeypatch.setitem(of_nbfused.FAMILIES, "map2", refuse)
     assert sample.main(WORDS) == 1
     assert "cannot do it: not here\n" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("small")
+def test_answers_are_checked_without_a_clock(capsys, monkeypatch):
+    monkeypatch.setattr(sample, "clock", None)
+    words = [*WORDS, "--check"]
+    assert sample.main(words) == 0
+    (said,) = capsys.readouterr().out.splitlines()
+    checked, _, cells, _ = said.replace("cells of", "of").split()
+    assert checked == cells
+    assert int(cells) >= 2
+
+    def one_is_wrong(x, y, function):
+        made = getattr(nf.ops, function)(x, y)
+        made.reshape(-1)[-1] *= 1.1
+        return made
+
+    monkeypatch.setitem(of_nbfused.FAMILIES, "map2", one_is_wrong)
+    assert sample.main(words) == 1
+    assert capsys.readouterr().out.count("wrong: ") == int(cells)
 
 
 def test_samples_that_cannot_be_made_say_why_at_once(tmp_path, capsys):

@@ -19,8 +19,9 @@ __all__ = ["draw"]
 
 Shape = tuple[int, ...]
 
-#: Elements at least: below, a call's overhead is what is measured.
-LEAST = 1 << 16
+#: Elements at least: below, a call's overhead is what is measured; and of cells that
+#: are checked only.
+LEAST, SMALL = 1 << 16, 1 << 8
 #: Elements, and multiplications of a product, at most.
 MOST = {"cpu": (1 << 22, 1 << 30), "cuda": (1 << 26, 1 << 37)}
 #: Elements of one factor of a product, as a multiple of the elements at most.
@@ -41,11 +42,11 @@ _BOTH, _LAID_OUT = 0.35, 0.45
 
 
 class _Dice:
-    """The random choices of one workload on one device."""
+    """The random choices of one workload on one device, `small` ones too or not."""
 
-    def __init__(self, rng: np.random.Generator, device: str) -> None:
-        self.rng = rng
-        self.most, self.flop = MOST["cpu" if device == "cpu" else "cuda"]
+    def __init__(self, rng: np.random.Generator, device: str, small: bool) -> None:
+        self.rng, self.least = rng, SMALL if small else LEAST
+        self.most, self.flop = MOST["cpu" if device == "cpu" or small else "cuda"]
 
     def one_of(self, options: Any) -> Any:
         """One of some options."""
@@ -60,8 +61,8 @@ class _Dice:
         return round(exp(self.rng.uniform(log(low), log(high))))
 
     def shape(self, least: int = 1) -> Shape:
-        """A shape of at least `least` axes, with `LEAST` elements or more."""
-        count = self.between(LEAST, self.most)
+        """A shape of so many axes or more, and of the elements at least."""
+        count = self.between(self.least, self.most)
         rank = int(self.rng.integers(least, _RANK + 1))
         extents = self._split(count, rank)
         match self.one_of(("plain", "primes", "ones", "narrow", "few")):
@@ -77,7 +78,7 @@ class _Dice:
                 extents = [few, *[1]*(rank - 2), count//few]
         longest = int(np.argmax(extents))
         rest = prod(extents)//extents[longest]
-        extents[longest] = max(extents[longest], -(-LEAST//rest))
+        extents[longest] = max(extents[longest], -(-self.least//rest))
         return tuple(extents)
 
     def _split(self, count: int, rank: int) -> list[int]:
@@ -88,8 +89,8 @@ class _Dice:
     def product(self) -> tuple[int, int, int]:
         """Extents of a product, narrow ones too."""
         while True:
-            m, n, k = self._split(self.between(LEAST, self.flop), 3)
-            if LEAST <= max(m*k, k*n, m*n) <= _FACTOR*self.most:
+            m, n, k = self._split(self.between(self.least, self.flop), 3)
+            if self.least <= max(m*k, k*n, m*n) <= _FACTOR*self.most:
                 return m, n, k
 
 
@@ -153,12 +154,12 @@ def _whole(shape: Shape) -> Shape:
 
 
 def _labelled(dice: _Dice) -> Drawn:
-    rows, columns = dice._split(dice.between(LEAST, dice.most), 2)
+    rows, columns = dice._split(dice.between(dice.least, dice.most), 2)
     return (Input((rows, columns + 1)), labels(rows, columns + 1)), {}
 
 
 def _take(dice: _Dice) -> Drawn:
-    rows, columns = dice._split(dice.between(LEAST, dice.most), 2)
+    rows, columns = dice._split(dice.between(dice.least, dice.most), 2)
     return (Input((rows, columns)), labels(dice.between(max(1, rows//4), 2*rows),
                                            rows)), {}
 
@@ -191,9 +192,9 @@ _OF_INTEGERS = ("add", "multiply", "maximum", "sum", "max", "absolute", "square"
 _PRODUCTS = ("matmul", "linear")
 
 
-def draw(rng: np.random.Generator, device: str) -> Workload:
-    """Draw a workload for ``"cuda"`` or ``"cpu"``."""
-    dice = _Dice(rng, device)
+def draw(rng: np.random.Generator, device: str, *, small: bool = False) -> Workload:
+    """Draw a workload for ``"cuda"`` or ``"cpu"``; a `small` one is for checks only."""
+    dice = _Dice(rng, device, small)
     weights = np.array([_WEIGHTS.get(family, 1.0) for family in _FAMILIES])
     family = str(rng.choice(list(_FAMILIES), p=weights/weights.sum()))
     inputs, options = _FAMILIES[family](dice)

@@ -20,7 +20,8 @@ from .reference import Reference
 from .table import Row
 from .workload import Workload
 
-__all__ = ["Compared", "Lost", "ceilings", "compare", "measure", "prepared"]
+__all__ = ["Compared", "Lost", "ceilings", "compare", "fault_of", "measure",
+           "prepared"]
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,20 @@ def compare(work: Workload, libraries: Sequence[Library], clock: Clock, device: 
     found.samples = _samples(calls, clock, turns, share)
     found.spent["the clock"] = time.perf_counter() - begin
     return found
+
+
+def fault_of(library: Library, work: Workload, device: str) -> str | None:
+    """Describe what is wrong with a library's results on a workload, or None.
+
+    Raises
+    ------
+    NotImplementedError
+        There is nothing to check the results with.
+    Lost
+        The GPU is not usable any more.
+    """
+    arrays = inputs_of(work, device)
+    return _checked(library, work, arrays, Reference(work, arrays), device)[1]
 
 
 def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Clock,

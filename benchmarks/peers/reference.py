@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ __all__ = ["TOLERANCE", "Reference"]
 #: Relative error, in the 2-norm, that an answer may have.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "tfloat32": 2e-3, "float16": 4e-3,
              "bfloat16": 3e-2, "int32": 0.0}
+
+#: Times the relative error that one element may have, beside the largest.
+_OF_ELEMENT = 20
 
 #: A result that is so small beside another one is 0, and its float64 one is rounding
 #: errors: of layer_norm's gradients where a row has one element.
@@ -42,9 +46,13 @@ class Reference:
             return f"{len(found)} results, not {len(self.wanted)}"
         largest = max(map(_size, self.wanted))
         for k, (got, want) in enumerate(zip(found, self.wanted, strict=True)):
-            off = _error(_double(got, want), _stored(want, got), largest)
+            got, want = _double(got, want), _stored(want, got)
+            off = _error(got, want, largest)
             if not off <= self.tolerance:
                 return f"result {k} is off by {off:.1e}"
+            off = _error_of_element(got, want, largest)
+            if not off <= _OF_ELEMENT*self.tolerance:
+                return f"result {k} has an element that is off by {off:.1e}"
         return None
 
 
@@ -99,6 +107,13 @@ def _error(got: Any, want: Any, largest: float) -> float:
     scale = _size(want)
     return _size(got - want) / (
         (largest or 1.0) if scale <= _NOTHING * largest else scale)
+
+
+def _error_of_element(got: Any, want: Any, largest: float) -> float:
+    """The largest error of an element beside the largest element, as `_error`."""
+    if not prod(want.shape) or _size(want) <= _NOTHING*largest:
+        return 0.0
+    return float(abs(got - want).max()/abs(want).max())
 
 
 def _size(x: Any) -> float:
