@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from nbfused.support.generated import fewer_collections
+from tests.support.jobs import may_fork
 
 USUAL = (300, 7, 9)
 
@@ -57,7 +58,7 @@ def tell(answers):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@may_fork
 def test_a_forked_child_has_no_blocks_of_other_threads():
     entered, left = threading.Event(), threading.Event()
 
