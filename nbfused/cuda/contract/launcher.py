@@ -28,7 +28,7 @@ from .f32.launch import F32Launcher
 from .general.launch import GeneralLauncher, cycles_of, tile_for
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
-from .sums.parts import LONG, Parts, parts_of, unsplit_cycles
+from .sums.parts import ENGINES, LONG, Parts, parts_of, unsplit_cycles
 from .tall import TallLauncher
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
@@ -205,7 +205,7 @@ class ContractLauncher:
             return None
         *batch, m, n, k = call.shape
         result = *batch, *sorted((m, n))
-        engine = "thin" if min(m, n) <= 16 else "copied"
+        engine = "thin" if min(m, n) <= ENGINES["thin"].large[0] else "copied"
         parts = parts_of((*result, k), engine, where.processors)
         if parts is None:
             return None

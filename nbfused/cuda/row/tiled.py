@@ -64,7 +64,7 @@ def tile_bytes(text: RowText, columns: int, plan: RowPlan) -> int:
 
 
 def crowded(text: RowText, tiled: tuple[int, ...]) -> int:
-    """Elements of which rows are a multiple that lie further apart, see `Tiled`."""
+    """4 or 8: rows of a multiple of so many elements are padded, see `Tiled`."""
     used = [*(o for o in text.elements if o.at in tiled), *text.written]
     return 8 if all(o.dtype.itemsize <= 2 for o in used) else 4
 

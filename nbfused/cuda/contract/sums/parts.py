@@ -71,8 +71,8 @@ EACH, UNIT = 2, 32
 MANY, MOST = 4, 16
 #: Elements of parts that are added in a cycle of the device, in float64; an estimate.
 SUMS = 150
-#: Cycles of a launch for what is left, and times that a tile takes which a
-#: multiprocessor has alone: benchmarks/notes/products.md#parts-of-k.
+#: Cycles of a launch for what is left, an estimate, and times that a tile takes which a
+#: multiprocessor has alone, fitted to benchmarks/notes/products.md#parts-of-k.
 LAUNCH, ALONE = 4000, 1.35
 
 
