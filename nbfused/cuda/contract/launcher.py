@@ -52,6 +52,8 @@ UNEVEN, WAITING = 16, 24
 #: Bytes that a device moves in a cycle where factors are packed and multiplied, and
 #: cycles of a launch more: benchmarks/notes/products.md#rows-that-begin-anywhere.
 MOVED, LAUNCH = 1700, 5000
+#: Steps along k that a tile's beginning and end take in float32, in the same record.
+ENDS = 100
 #: Multiply-adds, without and with tensor cores, from which rows, columns or products
 #: that are the same are worth a copy instead: as
 #: benchmarks/notes/memory.md#inputs-that-repeat.
@@ -83,7 +85,7 @@ class _Rungs:
                 return rung
         return None
 
-    def mma(self, call: Call, where: Device) -> Rung | None:
+    def mma(self, call: Call, where: Device) -> MmaLauncher | None:
         """The one for sm_80 and later, if it takes the call."""
         return self._mma if self._mma.takes(call, where) else None
 
@@ -110,6 +112,7 @@ class ContractLauncher:
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         text = ContractText(name, typed, _one_loop_of_rows(signature))
         self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
+        self._loose = MmaLauncher(text, loose=True)
         self._packed: dict[Signature, _Rungs] = {}
         self._general = GeneralLauncher(ContractText(name, typed, signature))
         self._tall = TallLauncher(text)
@@ -140,7 +143,10 @@ class ContractLauncher:
             if parts is not None:
                 return self._split(call, where, parts)
         if rung is None and not self._uneven(call, where):
-            if self._pack.worthwhile(call) and not self._sooner(call, where):
+            if self._pack.worthwhile(call):
+                sooner = self._sooner(call, where)
+                if sooner is not None:
+                    return sooner(call, where)
                 multiply = self._after_packing(call, where)
                 if multiply is not None:
                     return self._pack(call, where, multiply)
@@ -191,12 +197,15 @@ class ContractLauncher:
             cycles += LONG/2  # a launch more
         return cycles_of(*general, tile) < cycles
 
-    def _sooner(self, call: Call, where: Device) -> bool:
-        """Whether narrow copies bring 16-bit factors sooner than they are packed."""
-        item = self._text.factors[0].dtype.itemsize
-        if item > 2 or not self._rungs.mma(call, where):
-            return False
-        return self._rungs.cycles(call, where) < self._packing(call)
+    def _sooner(self, call: Call, where: Device) -> Rung | None:
+        """The rung for factors as they lie, if that is sooner than to pack them."""
+        if self._text.typed.precision == "tf32":
+            return None
+        rungs = [r for r in (self._rungs.mma(call, where), self._loose)
+                 if r and r.takes(call, where)]
+        if rungs and rungs[0].cycles(call, where) < self._packing(call, where):
+            return rungs[0]
+        return None
 
     def _copied(self, call: Call, where: Device) -> Parts | None:
         """Parts whose 16-bit factors come by narrow copies, if that is sooner."""
@@ -211,13 +220,19 @@ class ContractLauncher:
             return None
         cycles = unsplit_cycles((parts.slots, *result, parts.size), engine,
                                 where.processors)
-        return parts if cycles + LONG/2 < self._packing(call) else None
+        return parts if cycles + LONG/2 < self._packing(call, where) else None
 
-    def _packing(self, call: Call) -> float:
-        """Cycles that factors and results are moved in where factors are packed."""
-        item = self._text.factors[0].dtype.itemsize
-        moved = 3*self._pack.bytes(call) + prod(call.shape[:-1])*item
-        return moved/MOVED + LAUNCH
+    def _packing(self, call: Call, where: Device) -> float:
+        """Cycles of a product whose factors are packed, roughly.
+
+        With tensor cores those that factors and results are moved in.
+        """
+        cycles = 3*self._pack.bytes(call)/MOVED + LAUNCH
+        if self.tensor:
+            item = self._text.factors[0].dtype.itemsize
+            return cycles + prod(call.shape[:-1])*item/MOVED
+        *result, k = call.shape
+        return cycles + unsplit_cycles((*result, k + ENDS), "f32", where.processors)
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""

@@ -14,8 +14,12 @@ from .plan import Factor, Plan
 from .results import ResultRows
 from .text import ContractText, position
 
-__all__ = ["FMA_LANES", "MmaText"]
+__all__ = ["FMA_LANES", "NARROWEST", "MmaText"]
 
+#: Bytes of the narrowest copy; narrower elements come through registers.
+NARROWEST = 4
+#: Threads side by side that bring elements one by one.
+FEW = 8
 #: Tiles down a column before the next column.
 RASTER = 8
 _SIDES = (("left", "m"), ("right", "n"))
@@ -135,10 +139,12 @@ class MmaText:
     def _lanes(self, which: int) -> int:
         """Threads side by side along the dimension that is brought in order."""
         factor, plan = self.plan.factors[which], self.plan
+        if factor.width*plan.engine.item < NARROWEST:
+            return FEW  # most places of a thread are constants from one another then
         if not factor.along:
             return plan.extents[which]//factor.width
         # What k steps over in shared memory must not meet in one bank.
-        return plan.depth//factor.width if plan.inner(which) else 8
+        return plan.depth//factor.width if plan.inner(which) else FEW
 
     def _pieces(self, which: int) -> list[tuple[int, int]]:
         """Rows and places along k from a thread's first piece to each of them."""
@@ -150,7 +156,9 @@ class MmaText:
             per = extent//rows
             return [((e % per)*rows, (e//per)*lanes*w) for e in range(count)]
         if plan.threads >= lanes:
-            return [(0, e*(plan.threads//lanes)) for e in range(count)]
+            per = extent//(lanes*w)
+            return [((e % per)*lanes*w, (e//per)*(plan.threads//lanes))
+                    for e in range(count)]
         per = lanes//plan.threads
         return [((e % per)*plan.threads*w, e//per) for e in range(count)]
 
@@ -164,29 +172,35 @@ class MmaText:
 
     def _send(self, *, careful: bool) -> None:
         out, plan = self.out, self.plan
-        for o in self.text.factors:
-            self._copies(o, plan.factors[o.at], careful=careful)
+        out(*[put for o in self.text.factors
+              for put in self._copies(o, plan.factors[o.at], careful=careful)])
         for which, (x, _) in enumerate(_SIDES):
             out(f"{x}_at += {plan.depth}*{self._strides(which)[1]}")
         out("copies_end()", "fetched += 1",
             f"write = write + {plan.stage_bytes} if write < memory + "
             f"{(plan.stages - 1)*plan.stage_bytes} else memory")
 
-    def _copies(self, o: Operand, factor: Factor, *, careful: bool) -> None:
+    def _copies(self, o: Operand, factor: Factor, *, careful: bool) -> list[str]:
+        """Copy a tile's elements; returns lines that put those in registers there."""
         plan, (x, axis) = self.plan, _SIDES[o.at]
         row, k = self._strides(o.at)
         unit = plan.pitch(o.at), plan.engine.item
         own, along = unit if plan.inner(o.at) else unit[::-1]
-        size = factor.width*plan.engine.item
-        for rows, ks in self._pieces(o.at):
+        size, end = factor.width*plan.engine.item, "_if"*careful
+        loose, puts = size < NARROWEST, list[str]()
+        for e, (rows, ks) in enumerate(self._pieces(o.at)):
             to = f"write + {x}_to + {rows*own + ks*along}"
-            at = f"{x}_at + {rows}*{row} + {ks}*{k}"
-            if careful:
-                self.out(f"copy{size}_if({to}, {o.pointer}, {at}, "
-                         f"{x}_row + {rows} < size_{axis} and "
-                         f"fetched*{plan.depth} + {x}_k + {ks} < size_k)")
+            source = f"{o.pointer}, {x}_at + {rows}*{row} + {ks}*{k}"
+            inside = (f"{x}_row + {rows} < size_{axis}",
+                      f"fetched*{plan.depth} + {x}_k + {ks} < size_k")
+            if loose:  # `and` branches, so that a load would wait for the one before
+                valid = f", ({inside[0]}) & ({inside[1]})"*careful
+                self.out(f"{x}_{e} = fetch{size}{end}({source}{valid})")
+                puts.append(f"put{size}({to}, {x}_{e})")
             else:
-                self.out(f"copy{size}({to}, {o.pointer}, {at})")
+                valid = f", {' and '.join(inside)}"*careful
+                self.out(f"copy{size}{end}({to}, {source}{valid})")
+        return puts
 
 
 def _lane_of_fragments(plan: Plan, which: int) -> str:

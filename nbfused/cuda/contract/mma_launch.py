@@ -16,7 +16,7 @@ from ..runtime.launch import Program
 from ..tuning.bounded_cache import BoundedCache
 from ..tuning.tuner import layout_of
 from .calls import aligned, engine_of, tiles_of
-from .mma import MmaText
+from .mma import NARROWEST, MmaText
 from .plan import Factor, Plan
 from .results import vector_of
 from .text import ContractText
@@ -24,8 +24,10 @@ from .text import ContractText
 __all__ = ["MmaLauncher"]
 
 #: Bytes of copies, the widest first.
-_SIZES = 16, 8, 4
-_WIDE, *_, _NARROW = _SIZES
+_SIZES = 16, 8, NARROWEST
+_WIDE = _SIZES[0]
+#: Tiles that keep a multiprocessor busy where elements come through registers.
+PAIR = 2
 
 
 @record(frozen=True)
@@ -40,6 +42,9 @@ class Shape:
         Of the peak, where a multiprocessor has `busy` tiles or more.
     narrow
         The same where a factor comes by narrow copies that might be whole; 0: no other.
+    loose
+        The same where elements come through registers, and `PAIR` tiles keep it busy;
+        0: too many for them.
     busy
         Tiles that keep a multiprocessor's schedulers busy.
     """
@@ -51,28 +56,34 @@ class Shape:
     blocks: int
     share: float
     narrow: float = 0
+    loose: float = 0
     busy: int = 1
 
-    def rate(self, narrow: bool, tiles: int) -> float:
-        """The share of the peak with so many tiles of a multiprocessor."""
-        share = self.narrow if self.narrow and narrow else self.share
+    def rate(self, brought: str, tiles: int) -> float:
+        """The share of the peak with so many tiles of a multiprocessor.
+
+        With factors that are `brought` ``"whole"``, ``"narrow"`` or ``"loose"``.
+        """
+        if brought == "loose":
+            return self.loose*min(1, tiles/PAIR)
+        share = self.narrow if self.narrow and brought == "narrow" else self.share
         return share*min(1, tiles/self.busy)
 
 
 _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0, 0.38),
            Shape((4, 4), (2, 2), 32, 4, 2, 0.9, 0.25),
-           Shape((2, 2), (2, 2), 32, 4, 4, 0.6, 0.32),
-           Shape((1, 2), (1, 4), 32, 4, 4, 0.3, 0.13),
-           Shape((2, 1), (4, 1), 32, 4, 4, 0.3, 0.13))
+           Shape((2, 2), (2, 2), 32, 4, 4, 0.6, 0.32, 0.21),
+           Shape((1, 2), (1, 4), 32, 4, 4, 0.3, 0.13, 0.11),
+           Shape((2, 1), (4, 1), 32, 4, 4, 0.3, 0.13, 0.11))
 #: For each engine what a call may choose from: see
 #: benchmarks/notes/products.md#the-kernel-by-cpasync.
 SHAPES = {
-    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 0.72, 0.5, 2),
+    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 0.72, 0.5, busy=2),
             Shape((1, 2), (2, 2), 16, 4, 4, 0.63, 0.62),
             Shape((1, 2), (1, 4), 16, 4, 4, 0.65, 0.55),
             Shape((1, 2), (4, 1), 16, 4, 4, 0.54, 0.54),
             Shape((1, 1), (2, 2), 16, 4, 4, 0.53, 0.5),
-            Shape((1, 1), (1, 2), 16, 4, 8, 0.55, 0.39, 2)),
+            Shape((1, 1), (1, 2), 16, 4, 8, 0.55, 0.39, busy=2)),
     "f16": _TENSOR, "bf16": _TENSOR,
     "tf32": (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 4), 16, 4, 1, 0.9),
              Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
@@ -99,10 +110,14 @@ class MmaLauncher:
         Operands, loops and functions.
     padded
         Whether rows of the factors end with zeros where they are no whole accesses.
+    loose
+        Whether elements that no copy brings may come through registers.
     """
 
-    def __init__(self, text: ContractText, *, padded: bool = False) -> None:
-        self._text, self._batch, self._padded = text, text.ranks[0], padded
+    def __init__(self, text: ContractText, *, padded: bool = False,
+                 loose: bool = False) -> None:
+        self._text, self._batch = text, text.ranks[0]
+        self._padded, self._loose = padded, loose
         self._engine = engine_of(text)
         self._programs: Programs[Plan, Program] = Programs(
             Program, lambda plan: MmaText(text, plan).kernel())
@@ -158,15 +173,14 @@ class MmaLauncher:
         a, b = (self._factor(call, o, engine) for o in self._text.factors)
         if a is None or b is None or 0 in call.shape:
             return
-        narrow = any(f.width*engine.item < _WIDE and not (
-            f.along and engine.transposes) for f in (a, b))
+        brought = _brought((a, b), engine)
         for shape in SHAPES.get(engine.name, ()):
             plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
                         shape.blocks, (a, b), vector_of(self._text, call)).fitted()
-            if plan.shared <= where.shared_limit:
-                tiles = -(-tiles_of(call, self._batch, plan.extents)
-                          // where.processors)
-                yield plan, tiles*prod(plan.extents)/shape.rate(narrow, tiles)
+            tiles = -(-tiles_of(call, self._batch, plan.extents) // where.processors)
+            rate = shape.rate(brought, tiles)
+            if rate and plan.shared <= where.shared_limit:
+                yield plan, tiles*prod(plan.extents)/rate
 
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
         """A factor's way to shared memory; None if no copy can bring it."""
@@ -179,4 +193,15 @@ class MmaLauncher:
                 width = size//engine.item
                 if width > 1 and aligned(call, o, inner, width, padded=self._padded):
                     return Factor(along, width)
-        return Factor(along, 1) if engine.item >= _NARROW else None
+        taken = engine.item >= NARROWEST or self._loose
+        return Factor(along, 1) if taken else None
+
+
+def _brought(factors: tuple[Factor, Factor], engine: Engine) -> str:
+    """Name the way of elements to shared memory, see `Shape.rate`."""
+    sizes = [(f.width*engine.item, f) for f in factors]
+    if any(size < NARROWEST for size, _ in sizes):
+        return "loose"
+    narrow = any(size < _WIDE and not (f.along and engine.transposes)
+                 for size, f in sizes)
+    return "narrow" if narrow else "whole"

@@ -290,20 +290,21 @@ class ReduceLauncher:
         """States of wide rows and of those that are left, merged as chunks."""
         kept, reduced = found.wide.shape
         hint = reduce_hint(bytes_read(call, self.text.inputs), where)
-        plan = replace(self.plan(found.wide, kept, reduced), hint=hint)
+        index = "index" in self.typed.kinds
+        plan = replace(self.plan(found.wide, kept, reduced), hint=hint, numbered=index)
         work = self._work(plan, self.cut(plan, kept, reduced, where), kept)
         parts, points = work.cut.count*found.rows, found.points
         sizes = [-(-(parts + 1)*points*d.itemsize // 256)*256 for d in self.typed.state]
         with where.current(), where.workspace(sum(sizes), call.stream) as base:
             states = [base + s for s in accumulate(sizes[:-1], initial=0)]
-            self._step(work, "partial", found.wide).launch(
+            self._step(work, "partial", found.wide, (found.rows, 0)*index).launch(
                 found.wide, where, tuple(states))
             if found.rest is not None:
-                rest = Plan("rows", (), BLOCK, WARP, ahead=1)
+                rest = Plan("rows", (), BLOCK, WARP, ahead=1, numbered=index)
                 after = [s + parts*points*d.itemsize
                          for s, d in zip(states, self.typed.state, strict=True)]
                 left = self._work(rest, Cut(1, found.rest.shape[1]), points)
-                self._step(left, "partial", found.rest).launch(
+                self._step(left, "partial", found.rest, (1, found.before)*index).launch(
                     found.rest, where, tuple(after))
                 parts += 1
             self._merged(call, points, parts).launch(call, where, tuple(states))
@@ -321,12 +322,15 @@ class ReduceLauncher:
         """Blocks of *columns* side by side."""
         return -(-kept // (plan.lanes*self.text.plan_width(plan)))
 
-    def _step(self, work: Work, stage: str, call: Call) -> Step:
-        """The launch of one stage, made when it is first needed."""
-        found = work.steps.get(stage)
-        if found is not None:
-            return found
-        kept, cut, steps = work.kept, work.cut, tuple[int, ...]()
+    def _step(self, work: Work, stage: str, call: Call,
+              numbers: tuple[int, ...] = ()) -> Step:
+        """The launch of one stage, made when it is first needed.
+
+        With the `numbers` of a numbered plan: rows in one of the kernel's, and before.
+        """
+        if stage in work.steps:
+            return work.steps[stage]
+        kept, cut, steps = work.kept, work.cut, numbers
         plan = replace(work.plan, stage=stage)
         if stage == "finish":
             lanes, steps = (COLUMN_LANES, (1, kept)) if plan.kind == "columns" else \

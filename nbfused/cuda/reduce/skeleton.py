@@ -242,8 +242,9 @@ def walk_down(out: ReduceSource, EACH: list[State]) -> None:
         LOADS = [out.load_row(ROW, K) for K, ROW in enumerate(ROWS)]
         for V, STATE in enumerate(EACH):
             with out.repeated(STATE):
-                out.states.tree(out, STATE, [out.element(LOADS[K][V], ROW, f"{K}_{V}")
-                                             for K, ROW in enumerate(ROWS)])
+                out.states.tree(out, STATE, [
+                    out.element(LOADS[K][V], ROW, f"{K}_{V}", V)
+                    for K, ROW in enumerate(ROWS)])
 
 
 @skeleton

@@ -62,7 +62,8 @@ class ReduceSource(Source):
                 self.pointer(name, storage(dtype))
         if self.plan.stage == "last":
             self.pointer("tickets", "uint32")
-        steps = ["kept_step", "chunk_step"] if self.plan.stage == "finish" else []
+        steps = ["kept_step", "chunk_step"] if self.plan.stage == "finish" else \
+            ["rows", "before"] if self.plan.numbered else []
         self.integer(*self.kept, *self.reduced, "chunks", "chunk", *steps,
                     *(o.stride(k) for o in arrays
                       for k in range(len(self.kept) + len(self.reduced))))
@@ -85,6 +86,15 @@ class ReduceSource(Source):
         at = offsets(self, point, extents, moving, 0, "k", inner=inner,
                      short=self.plan.near)
         self(*(f"base{k} = {text}" for k, text in at.items()))
+        if self.plan.numbered:
+            self._number(point)
+
+    def _number(self, point: str) -> None:
+        """Each kept point's first index, as ``number0``: see `folded`."""
+        points = self.width if self.plan.kind == "columns" else 1
+        self(f"apart = divide({self.kept[0]}, rows)")
+        self(*(f"number{v} = before + divide({point}*{points} + {v}, apart)"
+               for v in range(points)))
 
     def load(self, place: str, tag: str, wide: bool) -> list[Load]:
         """Elements of each input from a place in the reduced loops on: *rows*."""
@@ -129,9 +139,14 @@ class ReduceSource(Source):
                 elements[o.at] = name
         return loads
 
-    def element(self, load: Load, index: str, tag: str) -> State:
-        """Emit one element's contribution to the state."""
+    def element(self, load: Load, index: str, tag: str, part: int = 0) -> State:
+        """Emit one element's contribution to the state.
+
+        In *columns* of a `part` of an access.
+        """
         function = self.typed.element
+        if self.plan.numbered:
+            index = f"({index})*rows + number{part}"
         inputs, arguments = iter(self.text.inputs), dict[str, object]()
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
             if kind == "element":

@@ -55,6 +55,9 @@ class Plan:
         of the row: it waits for memory once.
     ragged
         *rows*: whether they begin anywhere, and their ends are taken one by one.
+    numbered
+        Whether an element's index is found from its row, of which one may be several
+        of the call's, and its kept point: see `folded`.
     near
         Whether places in several loops are found by short divisions: see `is_near`.
     hint
@@ -69,6 +72,7 @@ class Plan:
     ahead: int = 4
     once: bool = False
     ragged: bool = False
+    numbered: bool = False
     near: bool = field(default=False, repr=False)
     hint: str = field(default="", repr=False)
 
