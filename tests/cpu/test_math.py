@@ -201,6 +201,19 @@ def test_functions_of_two_numbers_at_special_values(op, function):
     assert np.array_equal(np.signbit(got[finite]), np.signbit(expected[finite]))
 
 
+def test_powers_of_float64_at_special_values():
+    one = [0, 1, 2, 3, 0.5, np.inf, np.nan, 5e-324, 1e-310, 1.7e308, 2.0**53, 1e300,
+           2.0**53 + 2, 2.0**53 - 1, 1.0000001, 1/3]
+    values = np.array([*one, *(-v for v in one)])
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    got = run_map(operation("pow", 2), a, b)
+    with np.errstate(all="ignore"):
+        expected = np.power(a, b)
+    np.testing.assert_allclose(got, expected, rtol=4e-16, atol=5e-324)
+    known = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(got[known]), np.signbit(expected[known]))
+
+
 def test_powers():
     rng = np.random.default_rng(0)
     a = np.exp(rng.uniform(-80, 80, 1000)).astype(np.float32)
@@ -208,6 +221,20 @@ def test_powers():
     exact = np.power(a.astype(np.longdouble), b.astype(np.longdouble))
     got = run_map(operation("pow", 2), a, b)
     assert np.all(abs(got - exact) <= 0.51*np.spacing(exact.astype(np.float32)))
+
+
+@pytest.mark.parametrize("near", [700.0, 1.0, 1e-3])
+@pytest.mark.parametrize("result", [(-700, 700), (-1, 1), (-745, -700)])
+def test_powers_of_float64(near, result):
+    """Of bases far from 1 and near it, with results on the whole range."""
+    rng = np.random.default_rng(0)
+    a = np.exp(rng.uniform(-near, near, 400))
+    b = rng.uniform(*result, 400)/np.log(a)
+    with mpmath.workprec(200):
+        exact = [mpmath.power(*x) for x in zip(a.tolist(), b.tolist(), strict=True)]
+        for got, e in zip(run_map(operation("pow", 2), a, b).tolist(), exact,
+                          strict=True):
+            assert abs(got - e) <= 1.0*np.spacing(float(e))
 
 
 def test_the_derivatives_of_lgamma():

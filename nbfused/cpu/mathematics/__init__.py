@@ -8,6 +8,7 @@
 `inverses`        inverse trigonometric and hyperbolic functions, and the cube root
 `logarithms`      logarithms as branch-free LLVM code
 `number`          `Number`: LLVM values with Python operators that emit instructions
+`powers`          powers of two floats as branch-free LLVM code
 `trigonometry`    sin, cos and tan for arguments of any size, as functions of vectors
 ================= ==================================================================
 """

@@ -21,26 +21,11 @@ from .error_functions import erf, erfc, erfc_of_half
 from .exponentials import cosh, exp, exp2, exp_of_product, expm1, sigmoid, sinh, tanh
 from .inverses import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt
 from .logarithms import log, log1p, log2, log10
-from .number import Number, bits, fma, select
+from .number import Number, fma, select
+from .powers import power
 from .trigonometry import call_trigonometric
 
 __all__ = ["MATH"]
-
-
-def _pow(x: Number, y: Number) -> Number:
-    """``x**y`` of float32, computed in float64: the exponent magnifies errors."""
-    a, b = x.converted(ir.DoubleType()), y.converted(ir.DoubleType())
-    size = a.abs()
-    result = exp2(log2(size)*b)
-    result = select(size.equals(1.0), select(b.equals(b), 1.0, b), result)
-    half = b*0.5
-    whole = b.floor().equals(b)
-    odd = whole & (half.floor() < half)
-    result = select((bits(a) < 0) & odd, -result, result)
-    defined = (a >= 0.0) | size.equals(math.inf) | whole
-    result = select(defined, result, math.nan)
-    result = select(b.equals(0.0) | a.equals(1.0), 1.0, result)
-    return result.converted(x.type)
 
 
 def _hypot(x: Number, y: Number) -> Number:
@@ -66,7 +51,7 @@ _DEFINITIONS: dict[str, Callable[..., Number]] = {
     **{name: partial(call_trigonometric, name) for name in ("sin", "cos", "tan")},
     "asin": asin, "acos": acos, "atan": atan, "atan2": atan2, "asinh": asinh,
     "acosh": acosh, "atanh": atanh, "cbrt": cbrt,
-    "sigmoid": sigmoid, "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
+    "sigmoid": sigmoid, "pow": power, "hypot": _hypot, "max": _max, "min": _min,
 }
 _TYPES = {"float32": types.float32, "float64": types.float64}
 

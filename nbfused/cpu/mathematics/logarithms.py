@@ -8,27 +8,29 @@ from ...support.records import record
 from .formats import Format, constant, format_of, horner
 from .number import Number, bits, fma, real, select
 
-__all__ = ["log", "log1p", "log2", "log10"]
+__all__ = ["Split", "log", "log1p", "log2", "log10", "split"]
 
 
 @record(frozen=True)
-class _Split:
+class Split:
     """A number split as ``2**exponent*(1 + f)``, ``sqrt(1/2) <= 1 + f < sqrt(2)``."""
 
     exponent: Number
     f: Number
 
 
-def _split(x: Number, form: Format) -> _Split:
-    least = 2.0**(1 - form.bias)
-    subnormal = x < least
-    x = select(subnormal, x*2.0**form.mantissa, x)
+def split(x: Number, form: Format, *, subnormals: bool = True) -> Split:
+    """Split a positive number, which may be one of the `subnormals`."""
+    small = x < 2.0**(1 - form.bias)
+    if subnormals:
+        x = select(small, x*2.0**form.mantissa, x)
     root = bits(Number(x.builder, x.constant(math.sqrt(0.5))))
     offset = bits(x) - root
     exponent = offset >> form.mantissa
     f = real((offset & ((1 << form.mantissa) - 1)) + root) - 1.0
-    exponent = select(subnormal, exponent - form.mantissa, exponent)
-    return _Split(exponent.converted(x.type), f)
+    if subnormals:
+        exponent = select(small, exponent - form.mantissa, exponent)
+    return Split(exponent.converted(x.type), f)
 
 
 def _log_parts(f: Number, form: Format) -> tuple[Number, Number]:
@@ -49,32 +51,32 @@ def _domain(x: Number, result: Number, pole: float = 0.0) -> Number:
 def log(x: Number) -> Number:
     """``log(x)``."""
     form = format_of(x)
-    split = _split(x, form)
-    half, rest = _log_parts(split.f, form)
-    low = rest + split.exponent*form.ln2[1]
-    return _domain(x, split.exponent*form.ln2[0] - ((half - low) - split.f))
+    parts = split(x, form)
+    half, rest = _log_parts(parts.f, form)
+    low = rest + parts.exponent*form.ln2[1]
+    return _domain(x, parts.exponent*form.ln2[0] - ((half - low) - parts.f))
 
 
 def log1p(x: Number) -> Number:
     """``log(1 + x)``."""
     form = format_of(x)
     u = x + 1.0
-    split = _split(u, form)
-    lost = select(split.exponent > 1.0, 1.0 - (u - x), x - (u - 1.0))/u
-    whole = split.exponent.equals(0.0)
-    f, lost = select(whole, x, split.f), select(whole, 0.0, lost)
+    parts = split(u, form)
+    lost = select(parts.exponent > 1.0, 1.0 - (u - x), x - (u - 1.0))/u
+    whole = parts.exponent.equals(0.0)
+    f, lost = select(whole, x, parts.f), select(whole, 0.0, lost)
     half, rest = _log_parts(f, form)
-    low = rest + fma(split.exponent, constant(x, form.ln2[1]), lost)
-    result = split.exponent*form.ln2[0] - ((half - low) - f)
+    low = rest + fma(parts.exponent, constant(x, form.ln2[1]), lost)
+    result = parts.exponent*form.ln2[0] - ((half - low) - f)
     return select(x.equals(0.0), x, _domain(x, result, -1.0))
 
 
 def _log_in_parts(x: Number, form: Format) -> tuple[Number, Number, Number]:
     """Exponent, and ``log(1 + f)`` as a high part and a rest."""
-    split = _split(x, form)
-    half, rest = _log_parts(split.f, form)
-    high = real(bits(split.f - half) & -(1 << (form.mantissa + 1)//2))
-    return split.exponent, high, ((split.f - high) - half) + rest
+    parts = split(x, form)
+    half, rest = _log_parts(parts.f, form)
+    high = real(bits(parts.f - half) & -(1 << (form.mantissa + 1)//2))
+    return parts.exponent, high, ((parts.f - high) - half) + rest
 
 
 def log2(x: Number) -> Number:

@@ -112,7 +112,7 @@ define("pow", ("0.0 if b == 0.0 and not isfinite(1.0/a) else "
                      "if {a} == {t}(complex(0.0, 0.0)) else "
                      "cmath.exp({b} * cmath.log({a})) if ({a}.real == {zero}) & "
                      "({b}.real == {zero}) else ({a} ** {b}))",
-       cpu=("float32",), c=("pow", "__powf"), torch=("pow",), long=True,
+       cpu=FLOATS, c=("pow", "__powf"), torch=("pow",), long=True,
        exact="abs(a)**b")
 
 
