@@ -8,12 +8,15 @@
 `norms`          norms of vectors and matrices, ranks, condition numbers
 `polynomials`    polynomials by their coefficients
 `products`       `einsum`, `tensordot` and what is made of them
+`convolutions`   `convolve` and `correlate`: sums of products with a vector that is
+                 moved along
 `stacks`         products of stacks of matrices and vectors
 `matrices`       what functions of matrices share
 ================ =======================================================================
 """
 
 from . import (
+    convolutions,
     decompositions,
     fft,
     least_squares,
@@ -24,5 +27,5 @@ from . import (
     stacks,
 )
 
-__all__ = ["decompositions", "fft", "least_squares", "linalg", "norms", "polynomials",
-           "products", "stacks"]
+__all__ = ["convolutions", "decompositions", "fft", "least_squares", "linalg", "norms",
+           "polynomials", "products", "stacks"]

@@ -21,7 +21,7 @@ from ..base import (
     shape_of,
 )
 from ..indexing import host_of
-from .products import convolve
+from .convolutions import convolve
 
 __all__: list[str] = []
 

@@ -18,7 +18,6 @@ from ..base import (
     axis_of,
     converted,
     implements,
-    index_array,
     ops,
     permuted,
     shape_of,
@@ -316,60 +315,3 @@ def _multiplied(a: Any, first: str, b: Any, second: str, made: str) -> Any:
         return x
 
     return ops.multiply(spread(a, first), spread(b, second))
-
-
-@implements("convolve")
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    """Sums of products with a vector that is moved along, and reversed."""
-    a, v = (x if shape_of(x) else ops.reshape(x, (1,)) for x in (a, v))
-    sizes = [shape_of(x) for x in (a, v)]
-    if [len(s) for s in sizes] != [1, 1] or (0,) in sizes:
-        raise ShapeError(f"numpy.convolve: shapes {sizes[0]} and {sizes[1]}, expected "
-                         "one dimension, not empty")
-    if sizes[0][0] < sizes[1][0]:
-        a, v = v, a
-    (n,), (k,) = shape_of(a), shape_of(v)
-    middle = ops.matmul(ops.take(a, index_array(_moved(k - 1, n, k), a), axis=0), v)
-    if mode == "valid":
-        return middle
-    if mode not in ("full", "same"):
-        raise KernelTypeError(f"numpy.convolve: mode {mode!r}, expected 'full', 'same' "
-                              "or 'valid'")
-    full = middle if k == 1 else ops.concatenate([
-        _at_an_end(a, v, 0, k - 1), middle, _at_an_end(a, v, n, n + k - 1)])
-    start = (k - 1) // 2
-    return full if mode == "full" else ops.getitem(full, slice(start, start + n))
-
-
-def _moved(begin: int, end: int, k: int) -> np.ndarray:
-    """Places of the factors of the elements of a reversed vector, one row for each."""
-    return np.arange(begin, end)[:, None] - np.arange(k)
-
-
-def _at_an_end(a: Any, v: Any, begin: int, end: int) -> Any:
-    """Sums of products where the vector stands out: what has no factor is left away.
-
-    Zeros as factors would make NaN of infinities.
-    """
-    places, last = _moved(begin, end, shape_of(v)[0]), shape_of(a)[0] - 1
-    factors = ops.take(a, index_array(np.clip(places, 0, last), a), axis=0)
-    inside = index_array((places >= 0) & (places <= last), a)
-    products = ops.multiply(factors, v)
-    kind = dtype_of(products)
-    made = ops.where(inside, products, 0)
-    return ops.any(made, axis=1) if kind.kind == "b" else ops.sum(
-        converted(made, kind), axis=1, dtype=kind)
-
-
-@implements("correlate")
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """Sums of products with a vector that is moved along."""
-    from ..shapes import flip
-    made = convolve(a, flip(conjugated(v)), mode)
-    if mode == "same" and shape_of(a)[0] < shape_of(v)[0]:
-        # NumPy takes the middle of the longer one, from the other side.
-        full = convolve(a, flip(conjugated(v)), "full")
-        (n,), (k,) = shape_of(v), shape_of(a)
-        start = k // 2
-        return ops.getitem(full, slice(start, start + n))
-    return made
