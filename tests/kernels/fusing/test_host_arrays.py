@@ -262,6 +262,15 @@ def test_many_threads_trace_at_once():
     assert type(np) is ModuleType
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: np.min([x[0], x[1]]), lambda x: np.max((x[2], 1.0)),
+    lambda x: np.sum([[x[0], 1.0], [x[1], x[3]]], axis=0),
+    lambda x: np.mean([x, x * 2]), lambda x: np.dot([x[0], 2.0], [1.0, x[1]]),
+    lambda x: np.linalg.solve([[x[1], 1.0], [0.0, x[2]]], x[:2])])
+def test_lists_of_what_is_traced_are_operands_of_functions(function):
+    check(lambda x: (x[:2] * function(x),), X)
+
+
 def test_numpy_is_as_it_was():
     seen = []
 

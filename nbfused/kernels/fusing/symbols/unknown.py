@@ -37,8 +37,9 @@ _UNKNOWN = "not known while nf.fuse traces a function; "
 #: The end of a refusal.
 WAY_OUT = (f"which is {_UNKNOWN}choose between values with nf.ops.where, or do this "
            "outside of the fused function")
-_FUNCTIONS = (f"which are {_UNKNOWN}write NumPy's functions or those of nf.ops, name "
-              "the function by nf.callback, or call it outside of the fused one")
+_FUNCTIONS = (f"which are {_UNKNOWN}write NumPy's functions or those of nf.ops, "
+              "numpy.stack([x, y]) in place of a list of what is computed, name the "
+              "function by nf.callback, or call it outside of the fused one")
 _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
              "default, or in a tuple")
 
