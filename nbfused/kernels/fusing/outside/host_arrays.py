@@ -41,6 +41,8 @@ _SUBSCRIPTED = frozenset({"c_", "mgrid", "ogrid", "r_"})
 _OPENING = frozenset({"base", "ctypes", "data", "flat"})
 #: Functions that make an array of nested lists.
 _ARRAYS = frozenset({np.array, np.asanyarray, np.asarray})
+#: Functions that copy an array which does not lie in the order that they name.
+_ORDERED = frozenset({np.ascontiguousarray, np.asfortranarray})
 #: Functions and methods that change an array; others do by these options.
 _CHANGING = frozenset({"__setitem__", "at", "copyto", "fill", "fill_diagonal",
                        "partition", "place", "put", "put_along_axis", "putmask",
@@ -146,6 +148,8 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if function is np.full and kwargs.keys() <= {"dtype", "fill_value", "shape"}:
         return _filled(*args, **kwargs)
+    if function in _ORDERED and kwargs.keys() <= {"a", "dtype"}:
+        return _ordered(function, *args, **kwargs)
     if not args or function not in _ARRAYS or not isinstance(
             args[0], (list, tuple, Traced)) or not kwargs.keys() <= {"copy", "dtype"} \
             or not _is_of_numpy(args[0]):
@@ -179,6 +183,18 @@ def _is_of_numpy(x: Any) -> bool:
     A list of these is joined, as by ``np.stack``.
     """
     return isinstance(x, np.ndarray) or getattr(x, "scalar", True)
+
+
+def _ordered(function: Callable[..., Any], a: Any, dtype: Any = None) -> Any:
+    """``np.ascontiguousarray``: `a` itself or a copy, as `ravel` gives a view or one.
+
+    As there, elements that lie evenly apart are a view.
+    """
+    made = _of_traced(np.asarray, a, dtype)
+    made = made if made.ndim else made.reshape(1)
+    turned = made.T if function is np.asfortranarray else made
+    laid = turned.ravel().reshape(turned.shape)
+    return laid.T if function is np.asfortranarray else laid
 
 
 def _filled(shape: Any, fill_value: Any, dtype: Any = None) -> Any:

@@ -131,6 +131,10 @@ class Unknown(CupyProtocols):
         """Whether a derivative is wanted, here or of the whole program."""
         return self.tracer.tracked or getattr(self, "requires_grad", False)
 
+    def placeholder(self, array: Any) -> Any:
+        """A symbol for an array, which functions of the library are then called of."""
+        return self.tracer.symbol(self.tracer, self.tracer.operand(array))
+
     def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Any:
         """A symbol for an array that follows from shapes, and from `given`."""
         return self.tracer.constant(host, given)
