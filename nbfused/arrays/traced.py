@@ -84,7 +84,7 @@ class Traced:
         return True
 
     def placeholder(self, array: Any) -> Any:
-        """What stands beside this for an array that is not traced: itself, or one."""
+        """An array that is not traced, as an operand beside this one."""
         return array
 
     def constant(self, host: Any, given: Sequence[Any] = ()) -> Any:
