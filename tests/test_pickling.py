@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import cloudpickle
@@ -232,3 +233,9 @@ def test_modules_that_are_registered_go_by_value():
 @nf.elementwise
 def doubled(x):
     return 2 * x
+
+
+@pytest.mark.parametrize("name", ["sort", "linalg.inv", "fft.rfft"])
+def test_functions_of_numpy_go_by_name(name):
+    function = attrgetter(name)(nf.ops)
+    assert pickle.loads(pickle.dumps(function)) is function

@@ -83,6 +83,10 @@ class Traced:
         """Whether a derivative may be wanted, here or of the whole that is traced."""
         return True
 
+    def placeholder(self, array: Any) -> Any:
+        """An array that is not traced, as an operand beside this one."""
+        return array
+
     def constant(self, host: Any, given: Sequence[Any] = ()) -> Any:
         """A placeholder for a NumPy array that follows from shapes, and from `given`.
 

@@ -20,7 +20,12 @@ from .graph import Edge, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.in_place import is_scalar
 from .numpy_api.methods import ArrayMethods
-from .numpy_api.protocols import NumpyProtocols, check_no_store, warn_of_number
+from .numpy_api.protocols import (
+    NumpyProtocols,
+    check_keeps_gradient,
+    check_no_store,
+    warn_of_number,
+)
 from .numpy_api.standard_methods import StandardMethods
 from .tape import PLAIN, apply, backward, tracked_by_library
 
@@ -49,6 +54,8 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     KernelTypeError
         A gradient is wanted for integers or booleans, or `requires_grad` is no bool; or
         `data` is a tensor that another library differentiates.
+    TapeError
+        `data` is a Variable that was computed, whose gradient would end here.
 
     Examples
     --------
@@ -63,6 +70,8 @@ class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False) -> Any:
         """Make the object; of what is traced a placeholder."""
+        if isinstance(data, Variable):
+            check_keeps_gradient(data)
         return data.variable(requires_grad) if isinstance(data, Traced) else \
             object.__new__(cls)
 

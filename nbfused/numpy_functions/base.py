@@ -146,7 +146,8 @@ def as_arrays(found: Sequence[Any], name: str, weak: bool = True) -> list[Any]:
 def _like(x: Any, like: Any, weak: bool, name: str) -> Any:
     """An array as it is; numbers and lists in the library and on the device of one."""
     if is_value(x) and not isinstance(x, (np.generic, TracedNumber)):
-        return x
+        own = not isinstance(like, Traced) or isinstance(x, (Variable, Traced))
+        return x if own else like.placeholder(x)
     if isinstance(x, (list, tuple)) and any(
             isinstance(leaf, (Variable, Traced)) for leaf in leaves_of(x)):
         return ops.stack([_like(item, like, False, name) for item in x])

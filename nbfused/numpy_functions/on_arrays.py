@@ -66,7 +66,9 @@ def on_arrays(name: str) -> Callable[..., Any]:
         return _unwrapped(source(*[_wrapped(x, wrap, beside) for x in args], **{
             k: _wrapped(x, wrap, beside) for k, x in options.items()}))
 
-    call.__name__ = call.__qualname__ = name.rpartition(".")[2]
+    call.__name__ = name.rpartition(".")[2]
+    # Where `pickle` finds it.
+    call.__module__, call.__qualname__ = "nbfused.ops", name
     call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
     called_whole(call)
     return call

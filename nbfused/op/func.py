@@ -55,7 +55,13 @@ class Func(PickledByName):
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
-        check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
+        kind = type(self).__name__.lower().removesuffix("op")
+        if isinstance(pyfunc, Func) and type(pyfunc) is not Func:
+            raise KernelTypeError(
+                f"nf.{kind} must decorate a Python function of numbers, got "
+                f"{pyfunc!r}, an operation on arrays; an elementwise one is called in "
+                f"a function, as in lambda x: {pyfunc.__name__}(x)")
+        check_pyfunc(pyfunc, kind)
         self.pyfunc = pyfunc
         self.signature: inspect.Signature = inspect.signature(pyfunc)
         self.literals: tuple[str, ...] = literal_parameters(pyfunc)

@@ -11,6 +11,7 @@ from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_integers, check_operand, strong_dtype
 from ..scalar.language import names as nb
+from ..scalar.typing.promotion import Weak, promoted_dtype
 from .arithmetic import positive
 
 __all__ = [
@@ -204,10 +205,18 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
         if not fit(given, [k for k, v in enumerate(given) if k and type(v) is int]):
             low, high = _within(x, low, high)
     if low is not None and high is not None:
+        if type(low) in _NUMBERS:
+            low = low if type(high) in _NUMBERS else _like_array(low, high, x)
+        elif type(high) in _NUMBERS:
+            high = _like_array(high, low, x)
         return clip_both(x, low, high, **options)
     if low is not None:
         return maximum(x, low, **options)
     return positive(x, **options) if high is None else minimum(x, high, **options)
+
+
+#: Types of bounds that have no dtype.
+_NUMBERS = (int, float)
 
 
 def _bound(given: Operand | None, name: str, options: dict[str, Any],
@@ -220,6 +229,20 @@ def _bound(given: Operand | None, name: str, options: dict[str, Any],
                                   "mean the same, leave one out")
         given = given if bound is None else bound
     return given
+
+
+def _like_array(bound: Operand, other: Operand, x: Operand) -> Operand:
+    """A Python number beside a bound with a dtype, in that of all three operands.
+
+    NumPy promotes these at once: ``clip(bools, 0, int8(3))`` is int8, where the maximum
+    of `x` and 0 by itself is int64.
+    """
+    own, others = strong_dtype(x), strong_dtype(other)
+    if own is None or others is None:
+        return bound
+    number = Weak(type(bound).__name__)
+    common = promoted_dtype(own, others, number)
+    return bound if promoted_dtype(own, number) == common else common.type(bound)
 
 
 def _within(x: Operand, low: Operand | None, high: Operand | None) -> tuple[Any, Any]:

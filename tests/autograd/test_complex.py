@@ -317,3 +317,15 @@ def test_extremes_are_those_of_numpy(function):
     for axis in (None, 0, 1):
         np.testing.assert_array_equal(
             function(nf.Variable(z), axis=axis).to_numpy(), function(z, axis=axis))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("function", [
+    lambda x: abs(complex(x, 2.0)),
+    lambda x: np.sign(complex(x, 1.0)).real,
+    lambda x: (complex(x, 2.0)**complex(0.1, x)).imag,
+    lambda x: np.sinc(complex(x, 1.0)).real], ids=["abs", "sign", "power", "sinc"])
+def test_numbers_that_are_complex_inside_of_a_real_function(function):
+    called = nf.elementwise(function)
+    gradcheck(called, (X,))
+    gradcheck(nf.elementwise_grad(called), (X,))

@@ -220,3 +220,30 @@ def test_truth_and_integers_are_stored_into_plain_arrays():
             store()
     with pytest.raises(KernelTypeError, match="has no gradient"):
         nf.vmap(lambda x: np.logical_or(x > 0, x > 1, out=np.zeros((), bool)))(v.data)
+
+
+def test_methods_of_arrays_that_call_a_ufunc_of_their_own():
+    v, a = nf.Variable(np.array([0.5, 2.0]), requires_grad=True), np.array([0.1, 3.0])
+    clipped = cast(Any, a.clip(v[0], v[1]))
+    assert clipped.to_numpy().tolist() == [0.5, 2.0]
+    clipped.sum().backward()
+    assert v.grad.tolist() == [1.0, 1.0]
+    assert cast(Any, a.clip(max=cast(Any, v))).to_numpy().tolist() == [0.1, 2.0]
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda v: np.add.reduceat(v, [0, 1]), r"numpy\.add\.reduceat has no operation"),
+    (np.frompyfunc(lambda x: x, 1, 1), "the ufunc .* has no operation"),
+    (lambda v: np.add(v, None), r"numpy\.add: a NoneType stands beside a Variable"),
+    (lambda v: np.multiply(v, [v[0], v[1]]), "a list stands beside.*numpy.stack")])
+def test_what_no_operation_answers_is_refused_by_name(call, said):
+    with pytest.raises(KernelTypeError, match=said):
+        call(nf.Variable(np.ones(2), requires_grad=True))
+
+
+def test_a_ufunc_is_left_to_the_class_of_another_operand():
+    class Answering:
+        def __array_ufunc__(self, ufunc, method, *inputs):
+            return "answered"
+
+    assert np.add(cast(Any, leaf()), cast(Any, Answering())) == "answered"

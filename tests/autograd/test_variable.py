@@ -250,3 +250,24 @@ def test_a_variable_is_one_array_also_where_several_are_taken():
     x = np.ones((2, 2))
     with pytest.raises(KernelTypeError, match="put it in a tuple"):
         nf.ops.matmul(x, x, epilogue=lambda y, a, b: y + a + b, extras=nf.Variable(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*decorated again")
+@pytest.mark.parametrize("wrapped", [
+    nf.grad, lambda f: nf.fuse(nf.grad(f)),
+    nf.elementwise_grad], ids=["grad", "fused", "elementwise"])
+@pytest.mark.parametrize("inner", [lambda x: x, lambda x: x * 2], ids=["own", "made"])
+def test_a_new_leaf_does_not_end_a_gradient(wrapped, inner):
+    with pytest.raises(TapeError, match=r"gradient would end in a new leaf"):
+        wrapped(lambda x: nf.Variable(inner(x)).sum())(np.ones(3))
+    kept = wrapped(lambda x: (x * nf.Variable(inner(x).detach())).sum())
+    np.testing.assert_array_equal(kept(np.ones(3)), inner(np.ones(3)))
+
+
+def test_a_leaf_beside_a_leaf_of_the_users_own():
+    leaf = nf.Variable(np.ones(3), requires_grad=True)
+    assert nf.Variable(leaf, requires_grad=True).is_leaf
+    slope = nf.grad(lambda x: (x * nf.Variable(leaf)).sum())
+    assert slope(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    with nf.no_grad():
+        assert not nf.Variable(leaf * 2).requires_grad

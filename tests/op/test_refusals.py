@@ -241,3 +241,24 @@ def test_a_stage_of_the_name_of_what_rows_have():
 
     with refused(ScalarSyntaxError, "scaled", "'size'", "another name"):
         scaled(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("decorate", [
+    nf.elementwise, nf.reduction(combine="sum"), nf.func])
+@pytest.mark.parametrize("operation", [ops.swish, ops.sum, ops.softmax],
+                         ids=lambda f: f.__name__)
+def test_an_operation_is_no_function_of_numbers(decorate, operation):
+    """Its options were read as arrays that are missing."""
+    with refused(KernelTypeError, operation.__name__, "an operation on arrays",
+                 f"lambda x: {operation.__name__}(x)"):
+        decorate(operation)
+
+
+def test_a_starred_name():
+    @nf.elementwise
+    def first(x):
+        a, *rest = x, x + 1, x + 2
+        return a + rest[0]
+
+    with refused(ScalarSyntaxError, "only names"):
+        first(A)

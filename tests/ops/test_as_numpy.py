@@ -146,3 +146,12 @@ def test_arguments_of_the_extrema_with_nans(name):
     for options in ({}, {"axis": 1}):
         same(getattr(nf.ops, name)(x, **options),
              np.asarray(getattr(np, name)(x, **options)))
+
+
+@pytest.mark.parametrize(("low", "high"), [
+    (0, np.int8(1)), (np.int8(0), 1), (0, np.array([1, 0], np.uint8)),
+    (0.0, np.float16(1)), (0, 1.0), (0.5, 1)])
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.float32])
+def test_clip_promotes_a_number_with_both_arrays(low, high, dtype):
+    x = np.array([True, False]).astype(dtype)
+    same(nf.ops.clip(x, low, high), np.clip(x, low, high))

@@ -89,13 +89,7 @@ class NumpyFunction:
     def _with_arrays(self, args: Sequence[Any], kwargs: Mapping[str, Any],
                      ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The arguments with arrays for lists of numbers, where NumPy has operands."""
-        names = [p.name for p in self.signature.parameters.values()
-                 if p.kind in _POSITIONAL or p.name in _SEVERAL]
-        labelled = names == ["operands"] and not isinstance(args[0], str)
-        if names and names[-1] in _SEVERAL and not labelled:
-            names += [names[-1]] * len(args)
-        operands = [k for k, (x, name) in enumerate(zip(args, names, strict=False))
-                    if name in self._operands and type(x) in _LISTS]
+        operands = self.listed_operands(args)
         named = [n for n, x in kwargs.items()
                  if n in self._operands and type(x) in _LISTS]
         if not operands and not named:
@@ -104,6 +98,16 @@ class NumpyFunction:
         given = dict(zip(kwargs, whole[len(args):], strict=True))
         return ([whole[k] if k in operands else x for k, x in enumerate(args)],
                 {n: given[n] if n in named else x for n, x in kwargs.items()})
+
+    def listed_operands(self, args: Sequence[Any]) -> Sequence[int]:
+        """The positions of lists in `args`, where NumPy's function has operands."""
+        names = [p.name for p in self.signature.parameters.values()
+                 if p.kind in _POSITIONAL or p.name in _SEVERAL]
+        labelled = names == ["operands"] and not isinstance(args[0], str)
+        if names and names[-1] in _SEVERAL and not labelled:
+            names += [names[-1]] * len(args)
+        return [k for k, (x, name) in enumerate(zip(args, names, strict=False))
+                if name in self._operands and type(x) in _LISTS]
 
     def _by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any],
                  ) -> OrderedDict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dis import opmap
 from types import FrameType
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from ...arrays import dtype_of
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
-from ...errors import KernelTypeError, NbFusedWarning
+from ...errors import KernelTypeError, NbFusedWarning, TapeError
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function, Let
 from ...scalar.language.vocabulary import OPS as VOCABULARY
@@ -38,7 +38,7 @@ from .ufuncs import (
     ufunc_operation,
 )
 
-__all__ = ["NumpyProtocols", "check_no_store", "warn_of_number"]
+__all__ = ["NumpyProtocols", "check_keeps_gradient", "check_no_store", "warn_of_number"]
 
 
 def _added_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
@@ -94,13 +94,59 @@ def warn_of_number(x: Any) -> None:
     NbFusedWarning
         For the line that calls `float` or such a function.
     """
-    if x.requires_grad and recording() and any(
-            isinstance(node, Target) and node.running for node in reachable([x.edge])):
+    if x.requires_grad and recording() and _is_transformed(x):
         warnings.warn(
             "float(), or a function of math, makes a plain number of a Variable in a "
             "function that is differentiated, and its gradient ends there; write "
             "NumPy's functions or those of nf.ops, or x.item() if a number is meant",
             NbFusedWarning, stacklevel=3)
+
+
+def check_keeps_gradient(x: Any) -> None:
+    """Refuse a new leaf of a Variable that is being differentiated.
+
+    A leaf of the user's own may have another beside it, with a gradient of its own.
+
+    Raises
+    ------
+    TapeError
+        It was computed, or is an argument of a transform that runs.
+    """
+    if x.requires_grad and recording() and (not x.is_leaf or _is_transformed(x)):
+        raise TapeError(
+            "data: this Variable is being differentiated, and its gradient would end "
+            "in a new leaf; use it as it is, x.copy() for memory of its own, or "
+            "x.detach() if no gradient is wanted")
+
+
+def _is_transformed(x: Any) -> bool:
+    """Whether `x` depends on an argument of a transform that runs, such as `grad`."""
+    return any(isinstance(node, Target) and node.running
+               for node in reachable([x.edge]))
+
+
+def _left_to_others(ufunc: np.ufunc, method: str, inputs: Sequence[Any]) -> Any:
+    """NotImplemented, where the class of another operand may know the ufunc.
+
+    Raises
+    ------
+    KernelTypeError
+        There is no such operand, and nbfused has no operation.
+    """
+    ours = (NumpyProtocols, np.ndarray, np.generic)
+    if any(hasattr(type(x), "__array_ufunc__") and not isinstance(x, ours)
+           for x in inputs):
+        return NotImplemented
+    what = method_name(ufunc, method)
+    wrong = [x for x in inputs if not is_operand(x)]
+    if wrong and ufunc_operation(ufunc, method) is not None:
+        raise KernelTypeError(
+            f"{what}: a {type(wrong[0]).__name__} stands beside a Variable, expected "
+            "an array or a number; make one array of several numbers, with numpy.stack "
+            "where Variables are among them")
+    raise no_operation(
+        f"{what} has no operation for a Variable; use functions of nf.ops, wrap it in "
+        "an nf.Function if a gradient is wanted, or call it on x.to_numpy()")
 
 
 def _check_stored(what: str, where: Any, outs: Any) -> None:
@@ -163,10 +209,10 @@ class NumpyProtocols(CupyProtocols):
             return _added_at(ufunc, *inputs)
         inputs = tuple(with_arrays(inputs))
         if not all(map(is_operand, inputs)):
-            return NotImplemented
+            return _left_to_others(ufunc, method, inputs)
         op = ufunc_operation(ufunc, method)
         if op is None:
-            return NotImplemented  # NumPy raises the TypeError
+            return _left_to_others(ufunc, method, inputs)
         if not kwargs:
             return op(*inputs)
         what = method_name(ufunc, method)

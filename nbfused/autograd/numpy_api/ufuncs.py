@@ -64,7 +64,11 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
     """The op or vocabulary function that implements a ufunc's method."""
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
-        return _of_scipy(ufunc) if method == "__call__" else None
+        if method != "__call__":
+            return None
+        # What `a.clip(v, 1)` of NumPy's arrays calls; `numpy.clip` is a function.
+        clips = name == "clip" and ufunc.nin == 3
+        return NUMPY.get("numpy.clip") if clips else _of_scipy(ufunc)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduction(_REDUCTIONS[name])
     if method != "__call__":

@@ -88,7 +88,7 @@ _REAL = {"float16", "bfloat16", "float32", "float64"}
 
 
 def _writes_complex(function: Function) -> bool:
-    """Whether complex numbers are written in a function, or made by a cast."""
+    """Whether a function writes complex numbers, or makes some of real ones."""
     return any(_is_complex_literal(v) for v in function.results) or any(
         _is_complex_statement(s) for s in walk(function.body))
 
@@ -96,9 +96,16 @@ def _writes_complex(function: Function) -> bool:
 def _is_complex_statement(s: Statement) -> bool:
     if isinstance(s, Custom) and _writes_complex(s.function):
         return True
-    cast = isinstance(s, Let) and s.op == "cast" and str(s.attr).startswith("complex")
     yields = (v for region in regions(s) for v in region.yields)
-    return cast or any(map(_is_complex_literal, (*operands(s), *yields)))
+    return _makes_one(s) or any(map(_is_complex_literal, (*operands(s), *yields)))
+
+
+def _makes_one(s: Statement) -> bool:
+    """Whether the result is a complex number whatever the operands are."""
+    if not isinstance(s, Let):
+        return False
+    return s.op == "complex_from" or (
+        s.op == "cast" and str(s.attr).startswith("complex"))
 
 
 def _is_complex_literal(v: Value) -> bool:

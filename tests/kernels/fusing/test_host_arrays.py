@@ -262,6 +262,43 @@ def test_many_threads_trace_at_once():
     assert type(np) is ModuleType
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: np.min([x[0], x[1]]), lambda x: np.max((x[2], 1.0)),
+    lambda x: np.sum([[x[0], 1.0], [x[1], x[3]]], axis=0),
+    lambda x: np.mean([x, x * 2]), lambda x: np.dot([x[0], 2.0], [1.0, x[1]]),
+    lambda x: np.linalg.solve([[x[1], 1.0], [0.0, x[2]]], x[:2])])
+def test_lists_of_what_is_traced_are_operands_of_functions(function):
+    check(lambda x: (x[:2] * function(x),), X)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: np.average(x, weights=np.arange(4.0)),
+    lambda x: np.insert(x, 2, np.arange(2.0))], ids=["average", "insert"])
+def test_made_arrays_are_of_the_library_of_the_arguments(function):
+    torch = pytest.importorskip("torch")
+    made = nf.fuse(function)(torch.from_numpy(X))
+    assert isinstance(made, torch.Tensor)
+    np.testing.assert_allclose(made.numpy(), function(X))
+
+
+@pytest.mark.filterwarnings("ignore:.*decorated again")
+@pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray])
+@pytest.mark.parametrize("x", [np.ones((2, 3)), np.arange(24.0).reshape(2, 3, 4).T,
+                               np.ones((3, 4))[:, 1:]], ids=["C", "Fortran", "apart"])
+def test_arrays_in_an_order_of_memory(order, x):
+    """The argument itself where it lies so, else a copy, with NumPy's strides."""
+    name = order.__name__
+    fused = nf.fuse(lambda x: (getattr(np, name)(x), getattr(np, name)(x * 2),
+                               getattr(np, name)(x.sum(), np.float32)))
+    for _ in range(3):
+        own, made, one = fused(x)
+        assert own.strides == order(x).strides
+        assert np.shares_memory(own, x) == np.shares_memory(order(x), x)
+        np.testing.assert_array_equal(made, order(x * 2))
+        assert one.shape == (1,)
+        assert one.dtype == np.float32
+
+
 def test_numpy_is_as_it_was():
     seen = []
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ....arrays import check_dtype, dtype_of
 from ....arrays.traced import Traced, TracedNumber
+from ....autograd.numpy_api.functions import numpy_function
 from ....support.forks import SharedBlock
 from ....support.trees import leaves_of, map_tree
 from .bracketed import JOINING, join_items, slice_numbers
@@ -40,6 +41,8 @@ _SUBSCRIPTED = frozenset({"c_", "mgrid", "ogrid", "r_"})
 _OPENING = frozenset({"base", "ctypes", "data", "flat"})
 #: Functions that make an array of nested lists.
 _ARRAYS = frozenset({np.array, np.asanyarray, np.asarray})
+#: Functions that copy an array which does not lie in the order that they name.
+_ORDERED = frozenset({np.ascontiguousarray, np.asfortranarray})
 #: Functions and methods that change an array; others do by these options.
 _CHANGING = frozenset({"__setitem__", "at", "copyto", "fill", "fill_diagonal",
                        "partition", "place", "put", "put_along_axis", "putmask",
@@ -141,14 +144,16 @@ def _of_numpy(x: Any) -> Any:
 def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function with something traced: ``np.array`` of it, or of lists of it.
 
-    ``np.full`` repeats it.
+    ``np.full`` repeats it; other functions get arrays in place of such lists.
     """
     if function is np.full and kwargs.keys() <= {"dtype", "fill_value", "shape"}:
         return _filled(*args, **kwargs)
+    if function in _ORDERED and kwargs.keys() <= {"a", "dtype"}:
+        return _ordered(function, *args, **kwargs)
     if not args or function not in _ARRAYS or not isinstance(
             args[0], (list, tuple, Traced)) or not kwargs.keys() <= {"copy", "dtype"} \
             or not _is_of_numpy(args[0]):
-        return function(*args, **kwargs)
+        return function(*_without_lists(function, args), **kwargs)
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     made = _array_of(args[0])
     if dtype is not None and dtype_of(made) != np.dtype(dtype):
@@ -161,12 +166,35 @@ def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return made
 
 
+def _without_lists(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
+    """Arguments with arrays for lists of what is traced, as in ``np.min([x, y])``.
+
+    NumPy asks only arguments, not what is in lists of them, for a function of theirs.
+    """
+    known = numpy_function(function)
+    listed = () if known is None else known.listed_operands(args)
+    return [_array_of(x) if k in listed and _traced(x) else x
+            for k, x in enumerate(args)]
+
+
 def _is_of_numpy(x: Any) -> bool:
     """Tell an array of NumPy from others, which it would make one of its own.
 
     A list of these is joined, as by ``np.stack``.
     """
     return isinstance(x, np.ndarray) or getattr(x, "scalar", True)
+
+
+def _ordered(function: Callable[..., Any], a: Any, dtype: Any = None) -> Any:
+    """``np.ascontiguousarray``: `a` itself or a copy, as `ravel` gives a view or one.
+
+    As there, elements that lie evenly apart are a view.
+    """
+    made = _of_traced(np.asarray, a, dtype)
+    made = made if made.ndim else made.reshape(1)
+    turned = made.T if function is np.asfortranarray else made
+    laid = turned.ravel().reshape(turned.shape)
+    return laid.T if function is np.asfortranarray else laid
 
 
 def _filled(shape: Any, fill_value: Any, dtype: Any = None) -> Any:

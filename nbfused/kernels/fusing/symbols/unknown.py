@@ -37,8 +37,9 @@ _UNKNOWN = "not known while nf.fuse traces a function; "
 #: The end of a refusal.
 WAY_OUT = (f"which is {_UNKNOWN}choose between values with nf.ops.where, or do this "
            "outside of the fused function")
-_FUNCTIONS = (f"which are {_UNKNOWN}write NumPy's functions or those of nf.ops, name "
-              "the function by nf.callback, or call it outside of the fused one")
+_FUNCTIONS = (f"which are {_UNKNOWN}write NumPy's functions or those of nf.ops, "
+              "numpy.stack([x, y]) in place of a list of what is computed, name the "
+              "function by nf.callback, or call it outside of the fused one")
 _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
              "default, or in a tuple")
 
@@ -129,6 +130,10 @@ class Unknown(CupyProtocols):
     def differentiated(self) -> bool:
         """Whether a derivative is wanted, here or of the whole program."""
         return self.tracer.tracked or getattr(self, "requires_grad", False)
+
+    def placeholder(self, array: Any) -> Any:
+        """A symbol for an array, which functions of the library are then called of."""
+        return self.tracer.symbol(self.tracer, self.tracer.operand(array))
 
     def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Any:
         """A symbol for an array that follows from shapes, and from `given`."""

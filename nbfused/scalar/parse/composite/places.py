@@ -75,6 +75,9 @@ def assign(scope: Scope, target: ast.expr, values: Values) -> None:
     if not isinstance(target, (ast.Tuple, ast.List)):
         raise scope.error(target, NO_STORE)
     names = target.elts
+    starred = next((n for n in names if isinstance(n, ast.Starred)), None)
+    if starred is not None:
+        raise scope.error(starred, NO_STORE)
     if not isinstance(values, tuple) or len(values) != len(names):
         got = f"tuple of {len(values)}" if isinstance(values, tuple) else "number"
         raise scope.error(target, f"cannot unpack a {got} into {len(names)} names")
