@@ -9,7 +9,6 @@
 `logarithms`      logarithms as branch-free LLVM code
 `number`          `Number`: LLVM values with Python operators that emit instructions
 `powers`          powers of two floats as branch-free LLVM code
-`quotients`       quotients and remainders of integers by an inverse, in LLVM
 `trigonometry`    sin, cos and tan for arguments of any size, as functions of vectors
 ================= ==================================================================
 """

@@ -23,7 +23,6 @@ from .inverses import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt
 from .logarithms import log, log1p, log2, log10
 from .number import Number, fma, select
 from .powers import power
-from .quotients import QUOTIENTS
 from .trigonometry import call_trigonometric
 
 __all__ = ["MATH"]
@@ -91,7 +90,7 @@ def _multiply_add(typing: Any, a: Any, b: Any, total: Any) -> Any:
 
 #: Text of a kernel calls these by the names in `CALLS`, and ``multiply_add``.
 MATH: dict[str, Any] = {
-    "multiply_add": _multiply_add, **QUOTIENTS,
+    "multiply_add": _multiply_add,
     **{CALLS[op, dtype]: (_binary if op in BINARY else _unary)(
         _DEFINITIONS[op], _TYPES[dtype])
        for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)},

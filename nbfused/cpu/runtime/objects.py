@@ -71,11 +71,6 @@ def has_bfloat16_products() -> bool:
     return _has("avx512bf16") and _has("avx512f") and _has("avx512bw")
 
 
-def has_int64_vectors() -> bool:
-    """Whether the processor multiplies vectors of int64, and makes float64 of them."""
-    return _has("avx512dq")
-
-
 def _has(feature: str) -> bool:
     return f"+{feature}" in host()[1].split(",") and not {
         "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys()

@@ -6,7 +6,7 @@ from ...scalar.language.vocabulary import OPS
 from ...support.dtypes import DTYPES, HALVES
 from ...support.llvm.division import DIVISION_CALLS
 
-__all__ = ["BINARY", "CALLS", "FOUND", "FUNCTIONS", "QUOTIENT_CALLS"]
+__all__ = ["BINARY", "CALLS", "FOUND", "FUNCTIONS"]
 
 #: Operations that `mathematics` defines, by dtype.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -21,17 +21,12 @@ FOUND = ("erfc_of_half", "exp_of_product")
 BINARY = frozenset({"exp_of_product",
                     *(name for name, op in OPS.items() if op.arity == 2)})
 
-#: Divisions of integers that `mathematics` defines.
-QUOTIENT_CALLS = {(op, dtype): f"quotient_{op}" for op, dtype in DIVISION_CALLS}
-
-#: ``(operation, dtype)`` to the name by which generated text calls it.  LLVM multiplies
-#: divisions by literals away.
+#: ``(operation, dtype)`` to the name by which generated text calls it.
 CALLS: dict[tuple[str, str], str] = {
     **{(op, dtype): f"{op}_f{dtype[5:]}"
        for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)},
     **{("atomic_add", t.dtype.name): f"atomic_add_{t.short}" for t in HALVES},
-    **QUOTIENT_CALLS,
-    **{(f"{op} by literal", t): name for (op, t), name in DIVISION_CALLS.items()},
+    **DIVISION_CALLS,
     # A branch of Numba's is three blocks, each variable of which it looks for in all.
     **{("select", name): "select" for name in DTYPES},
 }

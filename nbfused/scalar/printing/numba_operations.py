@@ -153,8 +153,6 @@ def expression(op: str, dtype: np.dtype, args: Sequence[str],
     """``op(*args)`` on operands of `dtype`; `values` are they before they were text."""
     function = calls.get((op, _name(dtype)))
     if function is not None:
-        if isinstance(values[-1], Literal):
-            function = calls.get((f"{op} by literal", _name(dtype)), function)
         return _call(function, args)
     row = OPS[op]
     if (row.boolean and row.operator) or op == "select":
