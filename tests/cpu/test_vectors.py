@@ -153,3 +153,14 @@ def test_strided_halves_beside_arrays_that_are_indexed_say_nothing_either(built,
     np.testing.assert_allclose(kernel(x, y, j), j + np.exp(np.float32(y)), rtol=1e-6)
     assert capfd.readouterr() == ("", "")
     assert built
+
+
+@pytest.mark.parametrize("op", ["floordiv", "mod"])
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])
+def test_divisions_of_integers_are_vectors(built, op, dtype):
+    function = {"floordiv": parse(lambda x, y: x//y), "mod": parse(lambda x, y: x % y)}
+    x, y = (np.arange(4000, dtype=dtype) | np.dtype(dtype).type(1) for _ in range(2))
+    run_map(Map(function[op], ("element", "element")), x, y)
+    llvm = built[0][1]
+    assert not re.search(r"= [su](?:div|rem) i(?:8|16|32) ", llvm)
+    assert re.search(r"= fdiv <\d+ x (?:float|double)>", llvm)

@@ -60,3 +60,40 @@ def test_of_c(dtype, device):
 
 def test_of_numbers():
     assert [nf.truncdiv(*v) for v in ((-7, 2), (7, -2), (-7.5, 2.0))] == [-3, -3, -3.0]
+
+
+def beside_multiples(dtype, count=2000):
+    """Dividends next to multiples of divisors of every length, hard to round."""
+    rng, info = np.random.default_rng(1), np.iinfo(dtype)
+
+    def numbers():
+        wide = rng.integers(info.min, info.max, count, dtype, endpoint=True)
+        return wide >> rng.integers(0, info.bits, count).astype(dtype)
+
+    y = numbers()
+    y[y == 0] = 1
+    x = numbers()
+    x = x - x % y
+    return np.concatenate([x - x.dtype.type(1), x, x + x.dtype.type(1)]), np.tile(y, 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_beside_multiples(dtype, device):
+    a, b = beside_multiples(dtype)
+    got = divided(*(nf.array(v, device=device) for v in (a, b)))
+    with np.errstate(all="ignore"):
+        want = a//b, a % b, np.fmod(a, b), quotients(a, b)
+    for x, y in zip(got, want, strict=True):
+        np.testing.assert_array_equal(nf.to_numpy(x), y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_by_a_number(dtype, device):
+    a, b = operands(dtype)
+    for by in np.unique(b[-40:].tolist() + b[:7].tolist()):
+        by = np.array(by, dtype)
+        got = divided(nf.array(a, device=device), nf.array(by, device=device))
+        with np.errstate(all="ignore"):
+            want = a//by, a % by, np.fmod(a, by), quotients(a, np.full_like(a, by))
+        for x, y in zip(got, want, strict=True):
+            np.testing.assert_array_equal(nf.to_numpy(x), y)

@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from ..text.function_names import BINARY, CALLS, FOUND, FUNCTIONS
 from .error_functions import erf, erfc, erfc_of_half
 from .exponentials import cosh, exp, exp2, exp_of_product, expm1, sigmoid, sinh, tanh
+from .integer_divisions import DIVISIONS
 from .inverses import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt
 from .logarithms import log, log1p, log2, log10
 from .number import Number, fma, select
@@ -90,7 +91,7 @@ def _multiply_add(typing: Any, a: Any, b: Any, total: Any) -> Any:
 
 #: Text of a kernel calls these by the names in `CALLS`, and ``multiply_add``.
 MATH: dict[str, Any] = {
-    "multiply_add": _multiply_add,
+    "multiply_add": _multiply_add, **DIVISIONS,
     **{CALLS[op, dtype]: (_binary if op in BINARY else _unary)(
         _DEFINITIONS[op], _TYPES[dtype])
        for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)},

@@ -149,6 +149,10 @@ class Number:
         """The largest whole number that is not larger."""
         return self._intrinsic("floor")
 
+    def trunc(self) -> Number:
+        """The whole number next to it towards zero."""
+        return self._intrinsic("trunc")
+
     def rint(self) -> Number:
         """The nearest whole number, the even one of two."""
         return self._intrinsic("rint")

@@ -17,7 +17,8 @@ import llvmlite.binding as llvm
 from ...support.records import record
 
 __all__ = ["ENTRY", "Entry", "Packed", "address_of", "has_bfloat16_products",
-           "has_float16", "host", "link", "machine", "pack", "unpack", "usable"]
+           "has_float16", "has_wide_conversions", "host", "link", "machine", "pack",
+           "unpack", "usable"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 #: It gives 0 unless its text returns another number.
@@ -69,6 +70,11 @@ def has_float16() -> bool:
 def has_bfloat16_products() -> bool:
     """Whether that processor multiplies pairs of bfloat16."""
     return _has("avx512bf16") and _has("avx512f") and _has("avx512bw")
+
+
+def has_wide_conversions() -> bool:
+    """Whether that processor has vectors that convert and multiply 64-bit integers."""
+    return _has("avx512dq")
 
 
 def _has(feature: str) -> bool:

@@ -16,7 +16,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...support.dtypes import TYPES
-from ...support.llvm.division import DIVISION_CALLS, emit_division
 from ..runtime.pipeline import compile_function
 
 __all__ = ["INTRINSICS", "forget_functions"]
@@ -357,20 +356,6 @@ def _bitcast(result: Any, operand: Any, to: Any) -> Any:
     return _unary(result, operand, lambda builder, x: builder.bitcast(x, to))
 
 
-def _division(op: str) -> Any:
-    """``integer_{op}(a, b)`` of two integers of one type."""
-    emit = emit_division(op)
-
-    @intrinsic
-    def operation(typing: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return emit(builder, a.signed, *values)
-
-        return a(a, a), codegen
-
-    return operation
-
-
 @intrinsic
 def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
     """``a if condition else b`` without a branch; both have one type."""
@@ -383,7 +368,6 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
-    **{name: _division(op) for (op, _), name in DIVISION_CALLS.items()},
     "call": call, "select": select, "narrow_vectors": narrow_vectors,
     "wide_vectors": wide_vectors, "unknown_zero": unknown_zero,
     "parallel_for": _parallel_for(),

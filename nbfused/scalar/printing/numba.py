@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...support.dtypes import short
-from ..ir.nodes import Block, Let, Literal, walk
+from ..ir.nodes import Block, For, Let, Literal, While, walk
 from ..typing.literals import number
 from ..typing.promotion import dtype_named
 from ..typing.types import Typed
 from .formulas import expand
 from .numba_operations import (
     CUDA_CALLS,
+    IN_VECTORS,
     NAMES,
     Calls,
     bits,
@@ -83,6 +84,8 @@ class _Printer(Printer):
     def __init__(self, typed: Typed, arguments: Mapping[str, str | Raw],
                  results: Sequence[str], prefix: str, calls: Calls) -> None:
         self.calls = calls
+        self.straight = not any(isinstance(s, For | While)
+                                for s in walk(typed.function.body))
         super().__init__(typed, arguments, prefix, {*NAMES, *results})
 
     def local(self, name: str) -> str:
@@ -111,6 +114,9 @@ class _Printer(Printer):
             return bits(dtype, dtype_named(str(s.attr)), args[0])
         if s.op == "powi":
             return self.power(s, args)
+        vector = self.calls.get((IN_VECTORS + s.op, dtype.name))
+        if vector and self.straight and not isinstance(s.args[-1], Literal):
+            return self.call(vector, *(bare(a) for a in args))
         return expression(s.op, dtype, args, s.args, self.calls)
 
     def power(self, s: Let, args: list[str]) -> str:

@@ -23,8 +23,8 @@ from ..typing.literals import number
 from .printer import bare
 
 __all__ = [
-    "CUDA_CALLS", "NAMES", "Calls", "bits", "cast", "decode", "encode", "expression",
-    "literal", "power", "repeats", "stored",
+    "CUDA_CALLS", "IN_VECTORS", "NAMES", "Calls", "bits", "cast", "decode", "encode",
+    "expression", "literal", "power", "repeats", "stored",
 ]
 
 #: ``(operation, dtype name)`` to the function that computes it.
@@ -38,6 +38,10 @@ NAMES: dict[str, object] = {
     "math": math, "cmath": cmath, "np": np,
     **{t.short: t.dtype.type for t in TYPES.values() if t.computed == t.dtype},
 }
+
+#: Begins the name of an operation in `Calls` that has a way of its own in functions
+#: without loops, which may become vectors, by a last operand that is not a constant.
+IN_VECTORS = "vector "
 
 #: `calls` for CUDA, where NumPy's functions do not compile and `%` is inexact.  The
 #: namespace needs ``libdevice``, that is `numba.cuda.libdevice`.
