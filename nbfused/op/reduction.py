@@ -295,7 +295,8 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
     ----------
     combine : str or callable
         ``"sum"``, ``"prod"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"``,
-        ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``; or
+        ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``,
+        ``"nanmax"``, ``"nanmin"``, ``"nanmean"``; or
         an associative and commutative function of two values, which is differentiated
         by folding the elements of each output from the left, in C order.
     post : callable, optional

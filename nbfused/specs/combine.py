@@ -87,6 +87,22 @@ _SHARE = """
 def cotangent(m, value, count, g, gc):
     return g / count if m == value or (m != m and value != value) else 0.0
 """
+#: The same of numbers that are no NaN: how many there are, and how many tie.
+_KNOWN = """
+def lift(m):
+    known = m == m
+    count = 1.0 if known else 0.0
+    return (m if known else {worst}inf), count, count
+"""
+_KNOWN_MERGE = """
+def merge(a, ka, ca, b, kb, cb):
+    count = ca + cb if a == b else ca if a {op} b else cb
+    return (a if a {op} b else b), ka + kb, count
+"""
+_KNOWN_SHARE = """
+def cotangent(m, value, known, count, g, gk, gc):
+    return g / count if m == value else 0.0
+"""
 _ARG = """
 def merge(a, ia, b, ib):
     if a != a:
@@ -153,6 +169,34 @@ def _extreme(name: str, op: str, bound: str) -> Combine:
     return Combine(name, identity(), plain, (bound,), identity(), saving=counted)
 
 
+def _known_extreme(name: str, op: str, bound: str) -> Combine:
+    """An extremum of numbers that are no NaN; NaN where nothing else is."""
+    worst = "-" if op == ">" else ""
+    lift = parse_definition(_KNOWN.format(worst=worst))
+    merge = _KNOWN_MERGE.format(op=op)
+    counted = Combine(
+        name, lift, _as_numpy(parse_definition(merge)), (bound, "0", "0"),
+        parse_definition("def finish(a, k, c): return a if k > 0.0 else nan"),
+        parse_definition(_KNOWN_SHARE))
+    return Combine(
+        name, parse_definition(f"def lift(m): return (m if m == m else {worst}inf), "
+                               "(1.0 if m == m else 0.0)"),
+        _as_numpy(parse_definition("def merge(a, ka, b, kb): return "
+                                   f"(a if a {op} b else b), ka + kb")), (bound, "0"),
+        parse_definition("def finish(a, k): return a if k > 0.0 else nan"),
+        saving=counted)
+
+
+def _known_mean() -> Combine:
+    return Combine(
+        "nanmean", parse_definition(
+            "def lift(m): return (m if m == m else 0.0), (1.0 if m == m else 0.0)"),
+        parse_definition("def merge(a, na, b, nb): return a + b, na + nb"), ("0", "0"),
+        parse_definition("def finish(total, count): return total / count"),
+        parse_definition("def cotangent(m, total, count, g, gn):\n"
+                         "    return g if m == m else 0.0"))
+
+
 def _arg(name: str, op: str, bound: str) -> Combine:
     return Combine(name, parse_definition("def lift(m, index): return m, index"),
                    _as_numpy(parse_definition(_ARG.format(op=op))), (bound, "0"),
@@ -201,6 +245,9 @@ _MAKERS: dict[str, Callable[[], Combine]] = {
     "sum": sum_combine, "prod": _prod, "logsumexp": _logsumexp, "welford": _welford,
     "max": lambda: _extreme("max", ">", "lowest"),
     "min": lambda: _extreme("min", "<", "highest"),
+    "nanmax": lambda: _known_extreme("nanmax", ">", "lowest"),
+    "nanmin": lambda: _known_extreme("nanmin", "<", "highest"),
+    "nanmean": _known_mean,
     "argmax": lambda: _arg("argmax", ">", "lowest"),
     "argmin": lambda: _arg("argmin", "<", "highest"),
     "all": lambda: _logical("all", "and", "1"),

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import dtype_of
+from ...op import reduction
+from ...op.base import check_inexact
 from ...registry.operations import NUMPY
 from ..base import implements, ops, shape_of, truth
 from .with_keywords import (
@@ -34,10 +36,42 @@ def is_number(a: Any, where: Any = True) -> Any:
     return known if where is True else ops.logical_and(known, where)
 
 
-def _skipping(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
-    """A reduction of the elements that are no NaN."""
+def _maybe_nan(a: Any, where: Any) -> bool:
+    """Whether all elements are chosen and any may be NaN: that is one launch."""
+    return where is True and dtype_of(a).kind in "fcV"
+
+
+@reduction(combine="sum")
+def _nansum(x: Any) -> Any:
+    return x if x == x else 0
+
+
+@reduction(combine="prod", identity=1)
+def _nanprod(x: Any) -> Any:
+    return x if x == x else 1
+
+
+@reduction(combine="nanmean")
+def _nanmean(x: Any) -> Any:
+    return x
+
+
+@reduction(combine="nanmax")
+def _nanmax(x: Any) -> Any:
+    return x
+
+
+@reduction(combine="nanmin")
+def _nanmin(x: Any) -> Any:
+    return x
+
+
+def _skipping(name: str, of: Callable[..., Any], whole: Any) -> Callable[..., Any]:
+    """A reduction of the elements that are no NaN; of `whole` arrays one launch."""
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
              keepdims: Any = False, initial: Any = NOTHING, where: Any = True) -> Any:
+        if initial is NOTHING and _maybe_nan(a, where):
+            return whole(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
         return of(a, axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial,
                   where=is_number(a, where))
 
@@ -45,14 +79,18 @@ def _skipping(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
     return implements(name)(call)
 
 
-nansum = _skipping("nansum", sum)
-nanprod = _skipping("nanprod", prod)
+nansum = _skipping("nansum", sum, _nansum)
+nanprod = _skipping("nanprod", prod, _nanprod)
 
 
 @implements("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
             keepdims: Any = False, *, where: Any = True) -> Any:
     """The mean of the elements that are no NaN."""
+    if _maybe_nan(a, where):
+        check_inexact("nanmean", dtype)
+        a = a if dtype is None else ops.astype(a, dtype)  # its count has that dtype
+        return _nanmean(a, axis=axis, out=out, keepdims=bool(keepdims))
     return mean(a, axis, dtype, out, keepdims, where=is_number(a, where))
 
 
@@ -76,27 +114,24 @@ nanvar = _skipping_spread("nanvar", var)
 nanstd = _skipping_spread("nanstd", std)
 
 
-def _skipping_extremum(name: str, of: str, worst: float) -> Callable[..., Any]:
+def _skipping_extremum(name: str, of: str, whole: Any) -> Callable[..., Any]:
     """An extremum of what is no NaN; NaN where nothing else is."""
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
              initial: Any = NOTHING, where: Any = True) -> Any:
+        if initial is NOTHING and _maybe_nan(a, where):
+            return whole(a, axis=axis, out=out, keepdims=bool(keepdims))
         known = is_number(a, where)
         if known is True or initial is not NOTHING:
             return NUMPY[f"numpy.{of}"](a, axis, out, bool(keepdims), initial, known)
-        if where is not True:
-            raise ValueError(f"numpy.{name}: 'where' without 'initial': a result of no "
-                             "elements would have no value; give both")
-        found = ops[of](ops.where(known, a, worst), axis=axis,
-                                    keepdims=bool(keepdims))
-        some = ops.any(known, axis=axis, keepdims=bool(keepdims))
-        return ops.where(some, found, np.nan, out=out)
+        raise ValueError(f"numpy.{name}: 'where' without 'initial': a result of no "
+                         "elements would have no value; give both")
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
 
 
-nanmax = _skipping_extremum("nanmax", "max", -np.inf)
-nanmin = _skipping_extremum("nanmin", "min", np.inf)
+nanmax = _skipping_extremum("nanmax", "max", _nanmax)
+nanmin = _skipping_extremum("nanmin", "min", _nanmin)
 
 
 def _skipping_place(name: str, of: str, worst: float) -> Callable[..., Any]:
