@@ -238,7 +238,9 @@ class ContractLauncher:
         """Name what would multiply a call that is not split."""
         engine = engine_of(self._text)
         if engine and (rung or self._rungs.mma(call, where)):
-            return "f32" if isinstance(rung, F32Launcher) else engine.name
+            packed = not (rung or self.tensor) and self._pack.worthwhile(call) and \
+                self._sooner(call, where) is None
+            return "f32" if packed or isinstance(rung, F32Launcher) else engine.name
         item = self._text.factors[0].dtype.itemsize
         return _PACKED.get(item, "general") if self._pack.worthwhile(call) else \
             "general"

@@ -69,7 +69,7 @@ _SUMMED = (Share(1, 1, 1, 64, 512), Share(2, 1, 1, 64, 512), Share(4, 1, 1, 64, 
 #: benchmarks/notes/rows.md#elements-one-by-one.
 _APART = (Share(8, 1, 4), Share(16, 1, 8), Share(32, 1, 16), Share(128, 1, 8),
           Share(256, 1, 8), Share(512, 1, 8), Share(1024, 1, 8),
-          Share(512, 4, 8), Share(512, 8, 8), Share(1024, 8, 8))
+          Share(512, 4, 8), Share(512, 8, 8), Share(1024, 8, 16))
 #: Accesses of a multiprocessor's lanes that should be on their way together where rows
 #: come to shared memory, its registers, the most that a lane should have of these, and
 #: how many of a lane's are not for elements or columns' values.

@@ -10,7 +10,13 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.cuda.contract.sums.parts import EACH, ENGINES, UNIT, parts_of
 from tests.cuda.contract.products import integers, placed
-from tests.cuda.recorded import assembled, needs_compiler, recording, registers
+from tests.cuda.recorded import (
+    assembled,
+    names_of,
+    needs_compiler,
+    recording,
+    registers,
+)
 
 PROCESSORS = 132
 
@@ -20,7 +26,7 @@ PROCESSORS = 132
     ((4096, 64, 65536), "f32"), ((9000, 64, 1024), "fma"), ((64, 64, 2048), "bf16"),
     ((512, 512, 8192), "f16"),
     ((0, 64, 65536), "fma"), ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"),
-    ((100, 64, 64, 65536), "fma")])
+    ((133, 64, 64, 65536), "fma")])
 def test_other_products_are_not_split(shape, engine):
     assert parts_of(shape if len(shape) > 3 else (1, *shape), engine,
                     PROCESSORS) is None
@@ -57,6 +63,15 @@ def test_16_bit_factors_that_no_copy_brings_are_split_sooner():
     shape = (1, 4, 65, 2500)
     assert parts_of(shape, "f16", PROCESSORS) is None
     assert parts_of(shape, "general", PROCESSORS).count == 7
+
+
+def test_tiles_of_multiply_adds_that_fill_a_part_of_the_device_are_split():
+    """282 tiles of 64 by 32 are three rounds, of which the last is nearly empty."""
+    needs_compiler()
+    x, y = np.zeros((33, 4001), np.float32), np.zeros((4001, 9001), np.float32)
+    names = names_of(lambda: ops.matmul(x, y))
+    assert names[0] == "contract_identity_part_fma64x64"
+    assert parts_of((1, 33, 9001, 4001), "fma", PROCESSORS).count == 13
 
 
 def test_two_blocks_of_each_multiprocessor_multiply():

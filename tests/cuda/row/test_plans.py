@@ -35,10 +35,10 @@ def test_rows_that_begin_anywhere_are_kept_element_by_element():
 
 def test_blocks_share_rows_that_are_few_and_begin_anywhere():
     found = [next(plans_apart(columns, 1, 256, True), None)
-             for columns in (8192, 9001, 16_385, 32_768, 65_536, 65_537)]
+             for columns in (8192, 9001, 16_385, 32_768, 65_537, 131_072, 131_073)]
     assert [p and (p.lanes, p.cluster, p.kept, p.even) for p in found] == [
         (1024, 1, 8, True), (512, 4, 5, False), (512, 8, 5, False), (512, 8, 8, True),
-        (1024, 8, 8, True), None]
+        (1024, 8, 9, False), (1024, 8, 16, True), None]
 
 
 @pytest.mark.parametrize(("accesses", "lanes"), [

@@ -18,7 +18,7 @@ DTYPES = [np.dtype(np.float32), BFLOAT16]
 #: are not kept; the last access of some lanes outside; columns that are not aligned,
 #: and clusters of these; clusters with many rows each.
 SHAPES = [(33, 40), (3, 264), (301, 1000), (70, 1024), (19, 1001), (5, 4096), (5, 4104),
-          (37, 20_000), (7, 9001), (3, 24_174), (2, 65_001), (3, 32_768),
+          (37, 20_000), (7, 9001), (3, 24_174), (2, 65_001), (3, 32_768), (2, 131_071),
           (400, 32_760), (3, 77_776), (2, 300_000)]
 RNG = np.random.default_rng(0)
 

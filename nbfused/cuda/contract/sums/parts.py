@@ -57,7 +57,7 @@ _TENSOR = Engine(4096, (128, 128), 1/16, 1/8)
 ENGINES = {"f16": _TENSOR, "bf16": _TENSOR,
            "tf32": Engine(2048, (128, 128), 1/16, 1/8),
            "f32": Engine(128, (64, 64), 1/8, 1/8),
-           "fma": Engine(128, (64, 64), 1/2, 1/2),
+           "fma": Engine(128, (64, 64), 1, 1),
            "f64": Engine(64, (64, 32), 1, 1, 128, large=(64, 32), busy=2),
            "general": Engine(64, (64, 64), 1/2, 1/2),
            "copied": Engine(315, (64, 64), 1, 1, large=(64, 64)),
