@@ -79,6 +79,16 @@ def test_sums_across():
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nanmean"])
+def test_states_without_nan_in_chunks(name):
+    for shape, axes in (((3, 70), (1,)), ((2, 20_001), (1,)), ((3000, 40), (0,))):
+        x = RNG.integers(0, 50, shape).astype(np.float64)
+        x[RNG.random(shape) < 0.3] = np.nan
+        got = run_reduce(reduction(name), x, axes=axes)
+        assert np.allclose(got, getattr(np, name)(x, axes), rtol=1e-13)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", ["welford", "argmin", "logsumexp"])
 def test_states_of_several_parts_in_chunks(name):
     """Along and across, in one kernel and in two."""
