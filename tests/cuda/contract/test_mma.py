@@ -16,6 +16,7 @@ from nbfused.cuda.contract import pack as contract_pack
 from nbfused.cuda.contract.f32.launch import F32Launcher
 from nbfused.cuda.contract.general.kernel import GeneralText
 from nbfused.cuda.contract.general.tile import LARGE, SMALL
+from nbfused.cuda.contract.launcher import ContractLauncher
 from nbfused.cuda.contract.mma import MmaText
 from nbfused.cuda.contract.mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract.pack import PackLauncher
@@ -240,7 +241,7 @@ def doubled(x):
 
 @pytest.fixture
 def packed(monkeypatch):
-    """The layouts of packed factors."""
+    """The layouts of packed factors, which all are that may be."""
     found = []
     run = PackLauncher.__call__
 
@@ -251,6 +252,7 @@ def packed(monkeypatch):
 
     monkeypatch.setattr(PackLauncher, "__call__", noted)
     monkeypatch.setattr(contract_pack, "LEAST", 1)
+    monkeypatch.setattr(ContractLauncher, "_sooner", lambda self, *call: None)
     prepared_anew(monkeypatch)
     whole_sums(monkeypatch)
     no_other_ways(monkeypatch)
