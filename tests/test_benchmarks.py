@@ -179,6 +179,29 @@ def test_results_are_checked_as_they_can_be_stored():
     assert "off by" in wanted.fault(torch.from_numpy(right)*1.02)
 
 
+def test_a_sum_that_is_nearly_0_may_have_either_sign():
+    """Relu's derivative is 0 or 1 there, and a gradient differs by a whole term."""
+    pytest.importorskip("torch")
+    from benchmarks.peers.words import of_torch
+
+    shapes = (2, 3), (3, 50), (50,)
+    work = Workload("linear", "linear", normal(*shapes), "float32", 0,
+                    both=True, options={"activation": "relu"})
+    x, weight, bias = of_torch.tensors(inputs_of(work, "cpu"))
+    sums = x.double() @ weight.double() + bias.double()
+    bias[7] -= sums[0, 7].float()
+    wanted = reference.Reference(work, [x, weight, bias])
+    x, weight, bias = x.double(), weight.double(), bias.double()
+    for column, right in ((7, True), (8, False)):
+        found = []
+        for change in (-1e-6, 1e-6):
+            moved = bias.clone()
+            moved[column] = change - (x @ weight)[0, column]
+            found.append(wanted.fault(of_torch.reference(
+                work, [x, weight, moved])))
+        assert (found == [None, None]) == right
+
+
 def test_transposed_inputs_are_laid_out_so():
     (work,) = [w for w in workloads("cpu", quick=True) if w.dtype == "float16"
                and w.name == "matmul+bias+relu 24^3, B transposed"]

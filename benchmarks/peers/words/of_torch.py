@@ -156,7 +156,31 @@ COMPILED = {**FAMILIES, "adam_step": _adam_plain, "linear": _linear_plain}
 
 def reference(work: Workload, arrays: Sequence[Any]) -> list[torch.Tensor]:
     """Compute a workload in float64 on the device of the arrays."""
-    doubles = [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
+    return _reference(work, _doubles(arrays))
+
+
+def at_the_kink(work: Workload, arrays: Sequence[Any]) -> list[torch.Tensor]:
+    """What rounding may do to derivatives by the kink of relu; empty: there is none.
+
+    Differences of the results for a bias that is some rounding errors larger and
+    smaller: a sum that is nearly 0 may have either sign.
+    """
+    if not work.both or work.options.get("activation") != "relu":
+        return []
+    x, weight, bias, *others = _doubles(arrays)
+    sums = _linear_plain(x, weight, bias, "relu")
+    eps = torch.finfo(torch.float64 if work.dtype == "float64" else torch.float32).eps
+    near = eps*sums.abs().max()
+    more, less = (_reference(work, [x, weight, bias + d, *others])
+                  for d in (near, -near))
+    return [(a - b).abs() for a, b in zip(more, less, strict=True)]
+
+
+def _doubles(arrays: Sequence[Any]) -> list[torch.Tensor]:
+    return [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
+
+
+def _reference(work: Workload, doubles: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     function = partial(COMPILED[work.family], **work.options)
     found = called(function, work, doubles)()
     return list(found) if isinstance(found, (list, tuple)) else [found]
