@@ -11,6 +11,7 @@ from ...arrays import dtype_of
 from ...op import reduction
 from ...op.base import check_inexact
 from ...registry.operations import NUMPY
+from ...specs.shapes import names_only_element
 from ..base import implements, ops, shape_of, truth
 from .with_keywords import (
     NOTHING,
@@ -66,12 +67,19 @@ def _nanmin(x: Any) -> Any:
     return x
 
 
+def _at_once(of: Any, a: Any, axis: Any, **options: Any) -> Any:
+    """A reduction of ours; of one number along the axis 0 or -1, too."""
+    axis = None if not shape_of(a) and names_only_element(axis) else axis
+    return of(a, axis=axis, **options)
+
+
 def _skipping(name: str, of: Callable[..., Any], whole: Any) -> Callable[..., Any]:
     """A reduction of the elements that are no NaN; of `whole` arrays one launch."""
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
              keepdims: Any = False, initial: Any = NOTHING, where: Any = True) -> Any:
         if initial is NOTHING and _maybe_nan(a, where):
-            return whole(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
+            return _at_once(whole, a, axis, dtype=dtype, out=out,
+                            keepdims=bool(keepdims))
         return of(a, axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial,
                   where=is_number(a, where))
 
@@ -90,7 +98,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
     if _maybe_nan(a, where):
         check_inexact("nanmean", dtype)
         a = a if dtype is None else ops.astype(a, dtype)  # its count has that dtype
-        return _nanmean(a, axis=axis, out=out, keepdims=bool(keepdims))
+        return _at_once(_nanmean, a, axis, out=out, keepdims=bool(keepdims))
     return mean(a, axis, dtype, out, keepdims, where=is_number(a, where))
 
 
@@ -119,7 +127,7 @@ def _skipping_extremum(name: str, of: str, whole: Any) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
              initial: Any = NOTHING, where: Any = True) -> Any:
         if initial is NOTHING and _maybe_nan(a, where):
-            return whole(a, axis=axis, out=out, keepdims=bool(keepdims))
+            return _at_once(whole, a, axis, out=out, keepdims=bool(keepdims))
         known = is_number(a, where)
         if known is True or initial is not NOTHING:
             return NUMPY[f"numpy.{of}"](a, axis, out, bool(keepdims), initial, known)
