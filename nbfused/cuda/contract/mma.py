@@ -1,6 +1,7 @@
 """Contract by ``cp.async`` and ``mma.sync`` or multiply-adds: the text of the kernel.
 
-Tiles of A and B come to shared memory by ``cp.async``, several of them on their way.
+Tiles of A and B come to shared memory by ``cp.async``, several of them on their way;
+16-bit elements that no copy brings come through registers.
 Each warp multiplies fragments of them, loaded a step ahead, on tensor cores (sm_80) or
 by ordinary multiply-adds.
 """

@@ -183,7 +183,7 @@ class MmaLauncher:
                 yield plan, tiles*prod(plan.extents)/rate
 
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
-        """A factor's way to shared memory; None if no copy can bring it."""
+        """A factor's way to shared memory; None if there is none."""
         strides, loops = call.strides[o.at], (self._batch + o.at, self._batch + 2)
         own, k = (strides[x] for x in loops)
         along = k == 1 or (own != 1 and abs(k) < abs(own))
